@@ -1,0 +1,3 @@
+module github.com/atomicbucket/ratelimit/core
+
+go 1.26.0

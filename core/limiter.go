@@ -1,0 +1,237 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// validName is what a limiter may be called. It has no character that would
+// need escaping in a Redis key, an HTTP header or a metric label.
+var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// Limiter decides on calls by key. Create one with [New], once, and share it: it
+// is safe for concurrent use, holds no goroutine and needs no closing. The zero
+// Limiter is not usable.
+type Limiter struct {
+	*shared
+	rules []rule
+}
+
+// shared is what a limiter and those made from it by With have in common.
+type shared struct {
+	name     string
+	store    Store
+	failure  failure
+	observer Observer // may be nil
+	health   health
+}
+
+// New returns a Limiter that decides on store's buckets under name.
+//
+// name is 1 to 64 characters of a-z, 0-9, dot, underscore and hyphen, starting
+// with a letter or digit. Limiters of one name and store share their buckets,
+// so give the same name to the instances of one service, and different names to
+// different limits.
+//
+// By default the limiter fails open, reports to no observer and logs to
+// [slog.Default].
+//
+// New does not ask the store anything, so a service can start without it. It
+// returns an error that says which argument to change, and how.
+func New(store Store, name string, limit Limit, opts ...Option) (*Limiter, error) {
+	if store == nil {
+		return nil, errors.New("ratelimit: store is nil")
+	}
+	if !validName.MatchString(name) {
+		return nil, fmt.Errorf("ratelimit: name %q must be 1 to 64 characters of a-z, 0-9, '.', '_' and '-', starting with a letter or digit", name)
+	}
+	var s settings
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("ratelimit: an option is nil")
+		}
+		if err := opt.apply(&s); err != nil {
+			return nil, err
+		}
+	}
+	l := &Limiter{shared: &shared{name: name, store: store, failure: s.failure, observer: s.observer}}
+	l.health.name, l.health.logger = name, s.logger
+	return l.With(limit, s.further...)
+}
+
+// With returns a Limiter of the same name, store and options whose limits are
+// limit and further, instead of l's. It is cheap enough to call for each
+// request, for callers on different plans:
+//
+//	limiter, err := base.With(planOf(user))
+//
+// A key has a bucket for each time in which a limit fills. Limits that fill in
+// the same time, such as 10/s and 20/s, share the bucket, so that a caller whose
+// plan changes keeps what was spent; a limit that fills in another time starts
+// full.
+//
+// It returns an error that says which limit to change, and how.
+func (l *Limiter) With(limit Limit, further ...Limit) (*Limiter, error) {
+	rules, err := newRules(limit, further)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.failure.validate(rules); err != nil {
+		return nil, err
+	}
+	return &Limiter{shared: l.shared, rules: rules}, nil
+}
+
+// Name returns the name given to [New].
+func (l *Limiter) Name() string { return l.name }
+
+// Allow decides on one call of cost 1. See [Limiter.AllowN].
+func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
+	return l.AllowN(ctx, key, 1)
+}
+
+// AllowN decides on one call that spends cost tokens of key's bucket: all of
+// them, or, when it is denied, none.
+//
+// key is any non-empty string: a user, an account, an address. Say what kind of
+// thing it is ("user:42") where one limiter sees several kinds.
+//
+// The error is nil when there is a decision, a denial included. Otherwise it is
+// [ErrInvalidKey], [ErrInvalidCost] or [ErrCostExceedsBurst] for arguments that
+// can never succeed; ctx.Err() when ctx ends first; or, from a limiter that
+// fails closed, [ErrUnavailable], next to a Result whose Cause says why.
+func (l *Limiter) AllowN(ctx context.Context, key string, cost int) (Result, error) {
+	var start time.Time
+	if l.observer != nil {
+		start = time.Now()
+	}
+	res, err := l.take(ctx, key, cost)
+	if l.observer != nil && res.Source != 0 {
+		l.observer.ObserveDecision(ctx, res, time.Since(start))
+	}
+	return res, err
+}
+
+func (l *Limiter) take(ctx context.Context, key string, cost int) (Result, error) {
+	if err := l.check(ctx, key, cost); err != nil {
+		return Result{}, err
+	}
+	res := Result{Name: l.name, Key: key, Cost: cost}
+	buckets := newBuckets(l.rules, l.name, key, cost)
+	decision, err := l.store.Take(ctx, buckets)
+	if err == nil {
+		if decision.Source != SourceShortcut {
+			l.health.answered(ctx)
+		}
+		res.decided(decision, l.rules, buckets)
+		return res, nil
+	}
+	if ctx.Err() != nil {
+		return Result{}, ctx.Err()
+	}
+	l.health.failed(ctx, err)
+	return l.failure.decide(ctx, l.rules, res, err)
+}
+
+// Peek tells how key's bucket stands: Allowed is whether a call of cost 1 would
+// be admitted now. It spends and writes nothing, is not reported to the
+// observer, and applies no failure policy: it returns the store's error.
+func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
+	if err := l.check(ctx, key, 1); err != nil {
+		return Result{}, err
+	}
+	buckets := newBuckets(l.rules, l.name, key, 1)
+	decision, err := l.store.Peek(ctx, buckets)
+	if err != nil {
+		return Result{}, l.storeError(ctx, err)
+	}
+	res := Result{Name: l.name, Key: key, Cost: 1}
+	res.decided(decision, l.rules, buckets)
+	return res, nil
+}
+
+// Refund gives cost tokens back to key's bucket, which is never more than full.
+// Give back only what was charged. It applies no failure policy: it returns the
+// store's error, after which the tokens may or may not have been given back.
+func (l *Limiter) Refund(ctx context.Context, key string, cost int) error {
+	if err := checkCall(ctx, key, cost); err != nil {
+		return err
+	}
+	err := l.storeError(ctx, l.store.Refund(ctx, newBuckets(l.rules, l.name, key, cost)))
+	if l.observer != nil {
+		l.observer.ObserveRefund(ctx, l.name, key, cost, err)
+	}
+	return err
+}
+
+// Reset makes key's bucket full, as if it had never been used. It applies no
+// failure policy: it returns the store's error.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	if err := checkCall(ctx, key, 1); err != nil {
+		return err
+	}
+	return l.storeError(ctx, l.store.Reset(ctx, newBuckets(l.rules, l.name, key, 1)))
+}
+
+// Ping reports whether the store could decide now, for readiness checks. The
+// error says what is missing: the connection, a permission, or the script. A
+// limiter that fails open serves without its store, so think twice before a
+// failing Ping takes a service out of rotation.
+func (l *Limiter) Ping(ctx context.Context) error {
+	return l.storeError(ctx, l.store.Ping(ctx))
+}
+
+// check refuses calls that are not worth asking the store.
+func (l *Limiter) check(ctx context.Context, key string, cost int) error {
+	if err := checkCall(ctx, key, cost); err != nil {
+		return err
+	}
+	for _, r := range l.rules {
+		if cost > r.limit.Burst {
+			return fmt.Errorf("%w: cost %d, limit %q of limiter %q", ErrCostExceedsBurst, cost, r.limit, l.name)
+		}
+	}
+	return nil
+}
+
+func checkCall(ctx context.Context, key string, cost int) error {
+	switch {
+	case key == "":
+		return ErrInvalidKey
+	case cost < 1:
+		return fmt.Errorf("%w, is %d", ErrInvalidCost, cost)
+	default:
+		return ctx.Err()
+	}
+}
+
+// storeError is ctx's own error if ctx has ended, else err as it is.
+func (l *Limiter) storeError(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// newBuckets is one bucket for each rule. A cost above a rule's burst, which
+// only Refund lets through, is charged as the burst.
+func newBuckets(rules []rule, name, key string, cost int) []Bucket {
+	buckets := make([]Bucket, len(rules))
+	for i, r := range rules {
+		charge := int64(min(cost, r.limit.Burst)) * r.interval
+		buckets[i] = Bucket{Name: name, Key: key, Capacity: r.capacity, Charge: charge}
+	}
+	return buckets
+}
+
+// decided fills r from the store's decision.
+func (r *Result) decided(decision Decision, rules []rule, buckets []Bucket) {
+	r.Allowed, r.Source = decision.Allowed, decision.Source
+	if r.Source == 0 {
+		r.Source = SourceStore
+	}
+	r.setLimits(rules, buckets)
+}
