@@ -15,7 +15,7 @@ const maxKey = 128
 // of Redis Cluster, fills memory with one key, or writes a key that another
 // key is stored under.
 func StoredKey(key string) string {
-	if len(key) <= maxKey && key[0] != '#' && strings.IndexFunc(key, reserved) < 0 {
+	if len(key) <= maxKey && !strings.HasPrefix(key, "#") && strings.IndexFunc(key, reserved) < 0 {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))
