@@ -40,7 +40,7 @@ func (s *Server) launch() error {
 	cmd.Stdout = held
 	cmd.SysProcAttr = dieWithParent()
 	err = cmd.Start()
-	held.Close()
+	_ = held.Close()
 	if err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func (s *Server) launch() error {
 func (s *Server) answers(alive *os.File) error {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		_, err := s.command("PING")
-		var refused serverError
-		if err == nil || errors.As(err, &refused) && !strings.HasPrefix(refused.Error(), "LOADING") {
+		refused, ok := errors.AsType[serverError](err)
+		if err == nil || ok && !strings.HasPrefix(refused.Error(), "LOADING") {
 			return nil
 		}
 		if exited(alive) {
@@ -124,6 +124,6 @@ func free(port int) bool {
 	if err != nil {
 		return false
 	}
-	l.Close()
+	_ = l.Close()
 	return true
 }

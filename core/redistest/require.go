@@ -104,6 +104,6 @@ func record(line string) error {
 	if _, err = file.WriteString(line); err != nil {
 		err = fmt.Errorf("redistest: REDIS_SKIPPED: %w", err)
 	}
-	file.Close()
+	_ = file.Close()
 	return err
 }

@@ -88,8 +88,7 @@ func readList(r *bufio.Reader, n int64) (any, error) {
 	list := make([]any, 0, n)
 	for range n {
 		item, err := readReply(r)
-		var refused serverError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[serverError](err); ok {
 			item, err = refused.Error(), nil
 		}
 		if err != nil {

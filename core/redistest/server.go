@@ -52,14 +52,14 @@ func newOptions(opts []Option) options {
 func Start(tb TB, opts ...Option) *Server {
 	tb.Helper()
 	Require(tb)
-	return start(tb, func(*Server) []string { return newOptions(opts).args })
+	return start(tb, func(s *Server) []string { return append(s.args, newOptions(opts).args...) })
 }
 
 // attempts is how many ports are tried when other processes take them first.
 const attempts = 20
 
-// start starts a server with the arguments that args says for its directory
-// and port, after redistest's own.
+// start starts a server with the arguments that args makes of the server's
+// own, once its directory and port are known.
 func start(tb TB, args func(*Server) []string) *Server {
 	tb.Helper()
 	// Not tb.TempDir, whose path bears the test's name: a socket's path has
@@ -71,11 +71,12 @@ func start(tb TB, args func(*Server) []string) *Server {
 	s := &Server{tb: tb, dir: dir}
 	tb.Cleanup(func() {
 		s.stop()
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 	})
 	for range attempts {
 		s.port = freePort(tb)
-		s.args = append(s.baseArgs(), args(s)...)
+		s.args = s.ownArgs()
+		s.args = args(s)
 		if err = s.launch(); !errors.Is(err, errPortTaken) {
 			break
 		}
@@ -86,7 +87,7 @@ func start(tb TB, args func(*Server) []string) *Server {
 	return s
 }
 
-func (s *Server) baseArgs() []string {
+func (s *Server) ownArgs() []string {
 	return []string{
 		"--port", strconv.Itoa(s.port),
 		"--bind", "127.0.0.1",

@@ -3,10 +3,10 @@
 package redistest
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -33,6 +33,6 @@ func stopped(pid int) (stopped, known bool) {
 		return false, false
 	}
 	// "pid (name) state …", and a name may hold anything.
-	_, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-	return strings.HasPrefix(state, "T"), true
+	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	return bytes.HasPrefix(state, []byte("T")), true
 }

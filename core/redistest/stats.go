@@ -23,7 +23,8 @@ func (s *Server) Usec(command string) int {
 // commandstat reads one figure of "cmdstat_get:calls=2,usec=10,…".
 func (s *Server) commandstat(command, figure string) int {
 	s.tb.Helper()
-	for _, field := range strings.Split(infoField(s.Do("INFO", "commandstats"), "cmdstat_"+strings.ToLower(command)), ",") {
+	stat := infoField(s.Do("INFO", "commandstats"), "cmdstat_"+strings.ToLower(command))
+	for field := range strings.SplitSeq(stat, ",") {
 		if value, found := strings.CutPrefix(field, figure+"="); found {
 			n, err := strconv.Atoi(value)
 			if err != nil {

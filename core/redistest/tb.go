@@ -3,6 +3,7 @@ package redistest
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -72,7 +73,7 @@ func (p *program) Fatalf(format string, args ...any) {
 func (p *program) Skipf(format string, args ...any) { p.Fatalf(format, args...) }
 
 func (p *program) cleanup() {
-	for i := len(p.cleanups) - 1; i >= 0; i-- {
-		p.cleanups[i]()
+	for _, f := range slices.Backward(p.cleanups) {
+		f()
 	}
 }
