@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,10 +86,8 @@ func parseCount(field, s string) (int, error) {
 
 func parsePeriod(s string) (time.Duration, error) {
 	for _, unit := range units {
-		for _, name := range unit.names {
-			if s == name {
-				return unit.period, nil
-			}
+		if slices.Contains(unit.names, s) {
+			return unit.period, nil
 		}
 	}
 	period, err := time.ParseDuration(s)
