@@ -1,0 +1,153 @@
+package httplimit
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+const (
+	problemTypes   = "https://iana.org/assignments/http-problem-types#"
+	contentProblem = "application/problem+json"
+	contentText    = "text/plain; charset=utf-8"
+
+	deniedMessage      = "Request cannot be satisfied as assigned quota has been exceeded"
+	costMessage        = "Request costs more than its quota ever holds, so it cannot succeed by waiting"
+	unavailableMessage = "Request cannot be satisfied due to temporary server capacity constraints"
+)
+
+// Answer is the default answer to a request that is not admitted. Its headers,
+// other than Content-Type, are already set in the response.
+type Answer struct {
+	// Status is 429 or 503.
+	Status int
+	// Message says why in one sentence, for frameworks whose error handler
+	// renders the answer.
+	Message string
+
+	problem     []byte
+	contentType string
+	head        bool
+}
+
+// Problem returns the body as application/problem+json (RFC 9457), whatever the
+// client accepts. It is shared: do not change it.
+func (a Answer) Problem() []byte { return a.problem }
+
+// Body returns the body that suits what the client accepts, and its content
+// type: a problem, or the message as plain text. The body is nil for HEAD. It is
+// shared: do not change it.
+func (a Answer) Body() (contentType string, body []byte) {
+	switch {
+	case a.head:
+		return a.contentType, nil
+	case a.contentType == contentText:
+		text := make([]byte, 0, len(a.Message)+1)
+		return contentText, append(append(text, a.Message...), '\n')
+	default:
+		return contentProblem, a.problem
+	}
+}
+
+// Send writes the answer to w.
+func (a Answer) Send(w http.ResponseWriter) {
+	contentType, body := a.Body()
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(a.Status)
+	if body != nil {
+		_, _ = w.Write(body) // an error means that the client has gone
+	}
+}
+
+func newAnswer(status int, message string, problem []byte, req Request) Answer {
+	a := Answer{
+		Status:      status,
+		Message:     message,
+		problem:     problem,
+		contentType: contentProblem,
+		head:        req.Method == http.MethodHead,
+	}
+	if !acceptsJSON(req.lines("Accept")) {
+		a.contentType = contentText
+	}
+	return a
+}
+
+// deniedProblem is the body of a 429. policies are the names of the limits that
+// did not admit the request.
+func deniedProblem(message string, policies ...string) []byte {
+	body := openProblem("quota-exceeded", message, http.StatusTooManyRequests)
+	body = append(body, `,"violated-policies":[`...)
+	for i, policy := range policies {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, '"')
+		body = append(body, policy...)
+		body = append(body, '"')
+	}
+	return append(body, "]}\n"...)
+}
+
+// unavailableProblem is the body of a 503.
+var unavailableProblem = append(openProblem("temporary-reduced-capacity", unavailableMessage, http.StatusServiceUnavailable), "}\n"...)
+
+// openProblem is the start of a problem, up to where more members may follow.
+// None of its values needs escaping.
+func openProblem(kind, title string, status int) []byte {
+	body := make([]byte, 0, 256)
+	body = append(body, `{"type":"`+problemTypes...)
+	body = append(body, kind...)
+	body = append(body, `","title":"`...)
+	body = append(body, title...)
+	body = append(body, `","status":`...)
+	return strconv.AppendInt(body, int64(status), 10)
+}
+
+// acceptsJSON reads the Accept header: whether the most specific range that
+// covers a problem in JSON is not refused. No Accept header accepts everything.
+func acceptsJSON(lines []string) bool {
+	if len(lines) == 0 {
+		return true
+	}
+	best, accepted := 0, false
+	for _, line := range lines {
+		for mediaRange := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(mediaRange, ";")
+			switch specific := specificity(strings.TrimSpace(name)); {
+			case specific > best:
+				best, accepted = specific, !refused(params)
+			case specific == best && best > 0:
+				accepted = accepted || !refused(params)
+			}
+		}
+	}
+	return accepted
+}
+
+// specificity ranks the media ranges that cover a problem in JSON. 0 is one that
+// does not.
+func specificity(mediaRange string) int {
+	switch strings.ToLower(mediaRange) {
+	case contentProblem, "application/json":
+		return 3
+	case "application/*":
+		return 2
+	case "*/*":
+		return 1
+	default:
+		return 0
+	}
+}
+
+// refused reports whether a media range's parameters give it a weight of 0.
+func refused(params string) bool {
+	for param := range strings.SplitSeq(params, ";") {
+		name, weight, _ := strings.Cut(strings.TrimSpace(param), "=")
+		if strings.EqualFold(name, "q") {
+			q, err := strconv.ParseFloat(weight, 64)
+			return err == nil && q == 0
+		}
+	}
+	return false
+}
