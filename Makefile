@@ -30,7 +30,7 @@ endef
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: run
 run: ## start the example service on :8080; it needs nothing but Go
@@ -93,7 +93,14 @@ vuln: ## look for known vulnerabilities in what the modules call; needs the inte
 .PHONY: check
 check: lint tidy-check test consumer-check consumer-check-test ## all that CI requires of a change
 
-# For RELEASING.md.
-.PHONY: print-version print-released
-print-version: ; @echo $(VERSION)
-print-released: ; @printf '%s\n' $(RELEASED)
+.PHONY: release
+release: ## say what a release of VERSION would do; PUSH=1 does it, see .github/RELEASING.md
+	@.ci/release $(VERSION) $(RELEASED)
+
+.PHONY: next-version
+next-version: ## make TO the version that is released next, in all modules
+	@.ci/next-version '$(TO)' $(MODULES)
+
+.PHONY: print-version
+print-version: ## print the version that is released next
+	@echo $(VERSION)
