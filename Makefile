@@ -20,12 +20,13 @@ RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 TESTFLAGS ?=
 FUZZTIME ?= 20s
 
-# $(call each,command) runs command in the folder of each module.
+# $(call each,command) runs command in the folder of each module, in all of them
+# even if it fails in one.
 define each
-@for module in $(MODULES); do \
+@failed=; for module in $(MODULES); do \
 	printf '== %s: %s\n' "$$module" '$(1)'; \
-	(cd "$$module" && $(1)) || exit 1; \
-done
+	(cd "$$module" && $(1)) || failed="$$failed $$module"; \
+done; [ -z "$$failed" ] || { echo "failed in$$failed" >&2; exit 1; }
 endef
 
 .PHONY: help
@@ -46,12 +47,13 @@ vet: ## build and vet each module as it stands alone, without the workspace
 	$(call each,GOWORK=off go build ./... && GOWORK=off go vet ./...)
 
 .PHONY: lint
-lint: vet ## vet, then golangci-lint
-	@linter=$$(.ci/golangci-lint $(GOLANGCI_LINT_VERSION)) && \
-	for module in $(MODULES); do \
-		printf '== %s: golangci-lint run\n' "$$module"; \
-		(cd "$$module" && "$$linter" run ./...) || exit 1; \
-	done
+lint: vet .bin/golangci-lint ## vet, then golangci-lint
+	$(call each,$(CURDIR)/.bin/golangci-lint run ./...)
+
+# A link to the one on this machine, if that is of the version, or built.
+.PHONY: .bin/golangci-lint
+.bin/golangci-lint:
+	@.ci/golangci-lint $(GOLANGCI_LINT_VERSION)
 
 .PHONY: bench
 bench: ## measure decisions per second beside other limiters; needs redis-server
