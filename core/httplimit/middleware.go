@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +34,8 @@ type Middleware[C, H any] struct {
 
 	hasDenied, hasUnavailable bool
 
-	name    string // of limiter, "" if that is nil
-	problem []byte // the answer of limiter's first limit
+	name     string   // of limiter, "" if that is nil
+	problems sync.Map // bodies of limiter's denials, by the limits that denied
 
 	warnedShared atomic.Bool
 	failures     notice
@@ -59,7 +61,6 @@ func New[C, H any](limiter *ratelimit.Limiter, request func(C) Request, configs 
 	m.hasDenied, m.hasUnavailable = isSet(m.config.Denied), isSet(m.config.Unavailable)
 	if limiter != nil {
 		m.name = limiter.Name()
-		m.problem = deniedProblem(deniedMessage, m.name)
 	}
 	return m
 }
@@ -258,19 +259,39 @@ func (m *Middleware[C, H]) randomJitter() time.Duration {
 	return rand.N(m.config.RetryJitter)
 }
 
-// problemFor is the body of a denial. That of the limiter given to New, with one
-// limit, is ready.
+// problemFor is the body of a denial. Those of the limiter given to New are made
+// once.
 func (m *Middleware[C, H]) problemFor(res *ratelimit.Result) []byte {
-	if res.Limits == nil && res.Name == m.name {
-		return m.problem
+	denied := denials(res)
+	if res.Name != m.name {
+		return deniedProblem(deniedMessage, policies(res.Name, denied)...)
 	}
-	var policies []string
+	if problem, ok := m.problems.Load(denied); ok {
+		return problem.([]byte)
+	}
+	problem := deniedProblem(deniedMessage, policies(res.Name, denied)...)
+	m.problems.Store(denied, problem)
+	return problem
+}
+
+// denials are the limits that did not admit a call, as bits.
+func denials(res *ratelimit.Result) (denied uint64) {
 	eachLimit(res, func(i int, l ratelimit.LimitResult) {
 		if l.RetryAfter > 0 {
-			policies = append(policies, string(appendPolicy(nil, res.Name, i)))
+			denied |= 1 << i
 		}
 	})
-	return deniedProblem(deniedMessage, policies...)
+	return denied
+}
+
+// policies are the names of the limits whose bit is set.
+func policies(name string, limits uint64) (names []string) {
+	for i := range bits.Len64(limits) {
+		if limits&(1<<i) != 0 {
+			names = append(names, string(appendPolicy(nil, name, i)))
+		}
+	}
+	return names
 }
 
 // Handler returns the Config's own handler for an Outcome whose Verdict is
