@@ -1,0 +1,80 @@
+package redisstore
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	// tripAfter is how many failures in a row open the breaker.
+	tripAfter = 5
+	// trialEvery is how long the breaker stays open before a trial.
+	trialEvery = 500 * time.Millisecond
+)
+
+// breaker keeps calls from a node that fails. It is closed at first; tripAfter
+// failures in a row open it; trialEvery later one trial is let through, and
+// closes it or leaves it open for as long again.
+type breaker struct {
+	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
+	opened  atomic.Int64          // Unix nanoseconds
+	cause   atomic.Pointer[error] // last failure
+}
+
+func newBreaker() *breaker {
+	b := &breaker{}
+	b.circuit = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:  1,
+		Timeout:      trialEvery,
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
+		IsSuccessful: func(err error) bool { return !isFailure(err) },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				b.opened.Store(time.Now().UnixNano())
+			}
+		},
+	})
+	return b
+}
+
+// closed reports whether calls may be sent without further ado.
+func (b *breaker) closed() bool { return b.circuit.State() == gobreaker.StateClosed }
+
+// open returns an error while no call may be sent, and nil when the breaker is
+// closed or due for a trial.
+func (b *breaker) open() error {
+	if b.circuit.State() != gobreaker.StateOpen {
+		return nil
+	}
+	return b.refusal()
+}
+
+// allow returns the function that takes the outcome of what is sent now; only
+// the first outcome counts. It returns an error if nothing may be sent.
+func (b *breaker) allow() (outcome func(error), err error) {
+	done, err := b.circuit.Allow()
+	if err != nil {
+		return nil, b.refusal()
+	}
+	var reported atomic.Bool
+	return func(err error) {
+		if !reported.CompareAndSwap(false, true) {
+			return
+		}
+		if isFailure(err) {
+			b.cause.Store(&err)
+		}
+		done(err)
+	}, nil
+}
+
+func (b *breaker) refusal() error {
+	trial := time.Unix(0, b.opened.Load()).Add(trialEvery)
+	refusal := &openError{retryAfter: max(time.Until(trial), 0)}
+	if cause := b.cause.Load(); cause != nil {
+		refusal.cause = *cause
+	}
+	return refusal
+}

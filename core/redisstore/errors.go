@@ -1,0 +1,123 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	ratelimit "github.com/atomicbucket/ratelimit/core"
+)
+
+// ConfigError is an error that an operator has to cure: Redis answers, but
+// refuses. It wraps ratelimit.ErrMisconfigured and Redis' own error.
+type ConfigError struct {
+	// Limiter is the name of the limiter whose call was refused. Empty from Ping.
+	Limiter string
+	// Advice says what to do about it.
+	Advice string
+	// Err is Redis' error.
+	Err error
+}
+
+// Error returns the limiter, Redis' error and the advice.
+func (e *ConfigError) Error() string {
+	if e.Limiter == "" {
+		return fmt.Sprintf("redisstore: %v: %s", e.Err, e.Advice)
+	}
+	return fmt.Sprintf("redisstore: limiter %q: %v: %s", e.Limiter, e.Err, e.Advice)
+}
+
+// Unwrap returns ratelimit.ErrMisconfigured and Redis' error.
+func (e *ConfigError) Unwrap() []error { return []error{ratelimit.ErrMisconfigured, e.Err} }
+
+// budgetError means that a decision took longer than it may.
+type budgetError struct{ budget time.Duration }
+
+func (e *budgetError) Error() string {
+	return fmt.Sprintf("redisstore: no answer from Redis within %v", e.budget)
+}
+
+// Timeout makes it a timeout to those who ask for that.
+func (e *budgetError) Timeout() bool { return true }
+
+// openError means that Redis was not asked, because it has been failing.
+type openError struct {
+	cause      error // may be nil
+	retryAfter time.Duration
+}
+
+func (e *openError) Error() string {
+	return fmt.Sprintf("redisstore: Redis is failing, next trial in %v: %v", e.retryAfter.Round(time.Millisecond), e.cause)
+}
+
+func (e *openError) Unwrap() error { return e.cause }
+
+// RetryAfter is the time until Redis is tried again.
+func (e *openError) RetryAfter() time.Duration { return e.retryAfter }
+
+// advice is what to do about the replies with which Redis refuses a call for a
+// reason that does not pass by itself.
+var advice = []struct{ code, text string }{
+	{"WRONGTYPE", "the bucket's key holds something else: delete it, or set redisstore.WithPrefix so that nobody else uses these keys"},
+	{"NOAUTH", "set the client's Username and Password"},
+	{"WRONGPASS", "correct the client's Username and Password"},
+	{"NOPERM", "grant the Redis user the permissions listed in the documentation of redisstore"},
+	{"CROSSSLOT", "use a go-redis ClusterClient with Redis Cluster"},
+	{"MOVED", "use a go-redis ClusterClient with Redis Cluster"},
+}
+
+// misconfiguration returns what to do about err, if it is such a reply. All of
+// Redis' errors without a code of their own, such as errors of the script, are.
+func misconfiguration(err error) (text string, ok bool) {
+	var reply redis.Error
+	if !errors.As(err, &reply) || redis.IsMaxClientsError(err) {
+		return "", false
+	}
+	message := reply.Error()
+	for _, a := range advice {
+		if strings.Contains(message, a.code) {
+			return a.text, true
+		}
+	}
+	return "the script cannot run: check that this is Redis 6.2 or later and that nobody else writes to these keys", strings.HasPrefix(message, "ERR ")
+}
+
+// isFailure reports whether err tells that the node cannot decide now: it is
+// out of reach, too slow, or says so. A node that refuses for a reason of
+// configuration, or because a slot is moving, is alive and well.
+func isFailure(err error) bool {
+	if err == nil || redis.IsTryAgainError(err) {
+		return false
+	}
+	_, refused := misconfiguration(err)
+	return !refused
+}
+
+// isNoScript reports whether Redis does not know the script's hash.
+func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// isRedirect reports whether a node of Redis Cluster says to ask another one.
+func isRedirect(err error) bool {
+	if _, moved := redis.IsMovedError(err); moved {
+		return true
+	}
+	_, ask := redis.IsAskError(err)
+	return ask
+}
+
+// wrap returns err as a caller of the limiter of that name gets to see it.
+func wrap(limiter string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if text, ok := misconfiguration(err); ok {
+		return &ConfigError{Limiter: limiter, Advice: text, Err: err}
+	}
+	if strings.HasPrefix(err.Error(), "redisstore: ") {
+		return err
+	}
+	return fmt.Errorf("redisstore: %w", err)
+}

@@ -1,0 +1,159 @@
+package redisstore
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	ratelimit "github.com/atomicbucket/ratelimit/core"
+	"github.com/atomicbucket/ratelimit/core/internal/bucket"
+)
+
+const (
+	// boundFor is how long a bound is believed at most. So long may go unseen
+	// what lowers a deficit other than time: a refund or reset by another
+	// instance, a failover, an eviction, a clock that steps forward.
+	boundFor = time.Second
+	// drift is by what part of the time passed a bound decays faster than it
+	// need, for Redis' clock to run faster than ours: 0.1%.
+	drift = 1000
+	// shards of the shortcut, each with a lock of its own.
+	shards = 32
+	// boundsPerShard bounds the memory: 65,536 bounds in all, about 20 MB.
+	boundsPerShard = 2048
+)
+
+// shortcut denies calls whose buckets are known to be too empty.
+//
+// A reply says how large a bucket's deficit was when the command was carried
+// out, somewhere between its sending and its receipt. From then on the passing
+// of time lowers it, by one microsecond each microsecond, and other calls only
+// raise it. So
+//
+//	deficit - (now - sent)
+//
+// is never more than what Redis would find now: a call that this bound denies,
+// Redis would deny. And
+//
+//	deficit - (now - received)
+//
+// is never less than what Redis would find if nobody else came: who waits until
+// that bound admits the call is admitted.
+type shortcut struct {
+	seed   maphash.Seed
+	shards [shards]shard
+}
+
+type shard struct {
+	mu     sync.Mutex
+	bounds *simplelru.LRU[client, bound]
+	// forgotten is the last time at which a refund or reset of a bucket in this
+	// shard has ended. What was sent before says nothing about the time after.
+	forgotten time.Time
+}
+
+// client is whose buckets a bound is about.
+type client struct{ name, key string }
+
+func clientOf(buckets []ratelimit.Bucket) client {
+	return client{name: buckets[0].Name, key: buckets[0].Key}
+}
+
+// bound is what the last reply that denied a client's next call has taught.
+type bound struct {
+	buckets  []ratelimit.Bucket // with their deficits
+	sent     time.Time
+	received time.Time
+}
+
+func newShortcut() *shortcut {
+	s := &shortcut{seed: maphash.MakeSeed()}
+	for i := range s.shards {
+		s.shards[i].bounds, _ = simplelru.NewLRU[client, bound](boundsPerShard, nil) // errs on sizes below 1 only
+	}
+	return s
+}
+
+func (s *shortcut) shard(c client) *shard {
+	return &s.shards[maphash.Comparable(s.seed, c)%shards]
+}
+
+// denies reports whether a call is known to be denied, and if so sets its
+// buckets' deficits.
+func (s *shortcut) denies(buckets []ratelimit.Bucket) bool {
+	of := clientOf(buckets)
+	shard := s.shard(of)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if shard.bounds.Len() == 0 {
+		return false
+	}
+	known, ok := shard.bounds.Get(of)
+	if !ok {
+		return false
+	}
+	now := time.Now()
+	if now.Sub(known.sent) >= boundFor {
+		shard.bounds.Remove(of)
+		return false
+	}
+	if !slices.EqualFunc(known.buckets, buckets, sameBucket) || !known.denies(buckets, now.Sub(known.sent).Microseconds()) {
+		return false
+	}
+	waited := now.Sub(known.received).Microseconds()
+	for i := range buckets {
+		buckets[i].Deficit = max(known.buckets[i].Deficit-waited, 0)
+	}
+	return true
+}
+
+// denies reports whether one of buckets has too large a deficit for its charge,
+// passed microseconds after the bound's command was sent.
+func (b *bound) denies(buckets []ratelimit.Bucket, passed int64) bool {
+	passed += passed/drift + 1
+	for i, known := range b.buckets {
+		if bucket.Fits(known.Deficit-passed, known.Capacity, buckets[i].Charge) < 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// learn takes what Redis has answered to a call, if a further one like it would
+// be denied now.
+func (s *shortcut) learn(c *call, sent, received time.Time) {
+	empty := false
+	for i, b := range c.buckets {
+		c.buckets[i].Deficit = c.found[i] + c.granted*b.Charge
+		empty = empty || bucket.Fits(c.buckets[i].Deficit, b.Capacity, b.Charge) < 1
+	}
+	if !empty {
+		return
+	}
+	of := clientOf(c.buckets)
+	shard := s.shard(of)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if known, ok := shard.bounds.Peek(of); !sent.After(shard.forgotten) || ok && !sent.After(known.sent) {
+		return
+	}
+	shard.bounds.Add(of, bound{buckets: c.buckets, sent: sent, received: received})
+}
+
+// forget drops what is known of buckets, and what replies still on their way
+// are going to tell.
+func (s *shortcut) forget(buckets []ratelimit.Bucket) {
+	of := clientOf(buckets)
+	shard := s.shard(of)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	shard.forgotten = time.Now()
+	shard.bounds.Remove(of)
+}
+
+func sameBucket(a, b ratelimit.Bucket) bool {
+	return bucket.Millis(a.Capacity) == bucket.Millis(b.Capacity)
+}

@@ -1,0 +1,79 @@
+-- The token bucket, on one bucket or on several that decide together.
+--
+-- KEYS  one key a bucket, all in one hash slot
+-- ARGV  a capacity and a charge a bucket, in microseconds, and then how many
+--       equal calls are wanted: 1 if it is left out, 0 to look and never write,
+--       -1 to give one charge back
+--
+-- A key holds full_at, the instant at which its bucket is full again, in
+-- microseconds of Redis' clock, and expires in the millisecond after it.
+--
+-- Returns the deficit found in each bucket, before the call: a number for one
+-- key, a list for several. How many calls were granted follows from it by the
+-- same arithmetic:
+--
+--     granted = min(wanted, floor((capacity - deficit) / charge)) over all buckets
+--
+-- All numbers are whole and below 2^53, so exact. They are written by
+-- string.format, because Lua's own conversion keeps 14 digits; '%d' is the
+-- fastest, and needs a Redis built for 64 bits.
+
+local call, format, argv = redis.call, string.format, ARGV
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- A full_at further ahead than any charge can put it, a second to spare, was
+-- written by a clock that has stepped back since. Unless it is replaced, denials
+-- last for as long as the step.
+local skew = 1000000
+
+-- One bucket has a path of its own, without tables and functions: a tenth of
+-- the time. 'after' is the deficit to be written, if any.
+if #KEYS == 1 then
+  local capacity, charge, wanted = argv[1] + 0, argv[2], (argv[3] or 1) + 0
+  local deficit, after = (call('GET', KEYS[1]) or 0) - now, nil
+  if deficit < 0 then
+    deficit = 0
+  elseif deficit > capacity then
+    if deficit > capacity + skew and wanted > 0 then after = capacity end
+    deficit = capacity
+  end
+  local granted = (capacity - deficit) / charge
+  granted = granted < wanted and granted - granted % 1 or wanted
+  if granted > 0 then
+    after = deficit + granted * charge
+  elseif granted < 0 and deficit > 0 then
+    after = math.max(deficit + granted * charge, 0)
+  end
+  if after then
+    local up = now + after + 999
+    call('SET', KEYS[1], format('%d', now + after), 'PXAT', format('%d', (up - up % 1000) / 1000))
+  end
+  return deficit
+end
+
+local function save(key, after)
+  local up = now + after + 999
+  call('SET', key, format('%d', now + after), 'PXAT', format('%d', (up - up % 1000) / 1000))
+end
+
+local wanted = (argv[2 * #KEYS + 1] or 1) + 0
+local granted, deficits = wanted, {}
+for i, key in ipairs(KEYS) do
+  local capacity, charge = argv[2 * i - 1] + 0, argv[2 * i]
+  local deficit = (call('GET', key) or 0) - now
+  if deficit < 0 then
+    deficit = 0
+  elseif deficit > capacity then
+    if deficit > capacity + skew and wanted > 0 then save(key, capacity) end
+    deficit = capacity
+  end
+  deficits[i] = deficit
+  granted = math.min(granted, math.floor((capacity - deficit) / charge))
+end
+for i, key in ipairs(KEYS) do
+  if granted > 0 or granted < 0 and deficits[i] > 0 then
+    save(key, math.max(deficits[i] + granted * argv[2 * i], 0))
+  end
+end
+return deficits
