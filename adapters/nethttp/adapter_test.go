@@ -1,0 +1,86 @@
+package nethttplimit_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/atomicbucket/ratelimit/adapters/nethttp"
+	"github.com/atomicbucket/ratelimit/core/httplimit/adaptertest"
+)
+
+type route = adaptertest.Route[*http.Request, http.HandlerFunc]
+
+func TestAdapter(t *testing.T) {
+	adaptertest.Run(t, adaptertest.Adapter[*http.Request, http.HandlerFunc]{
+		Serve:      serve,
+		Handler:    handler,
+		By:         nethttplimit.By,
+		ResultFrom: nethttplimit.ResultFrom,
+		Header:     func(r *http.Request, name string) string { return r.Header.Get(name) },
+	})
+}
+
+func serve(t testing.TB, l net.Listener, routes []route) {
+	mux := http.NewServeMux()
+	for _, r := range routes {
+		next := http.Handler(r.Handler)
+		for i := len(r.Limits) - 1; i >= 0; i-- {
+			next = nethttplimit.New(r.Limits[i].Limiter, r.Limits[i].Configs...)(next)
+		}
+		mux.Handle(r.Path, outer(r, next))
+	}
+	adaptertest.ServeHTTP(t, l, mux)
+}
+
+func outer(r route, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		defer r.Done()
+		for name, value := range r.Outer {
+			w.Header().Set(name, value)
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func handler(reply adaptertest.Reply) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		reply.Seen(nethttplimit.ResultFrom(r))
+		switch {
+		case reply.Panic:
+			panic(http.ErrAbortHandler)
+		case reply.Upgrade:
+			upgrade(w)
+		case reply.Chunks != nil:
+			stream(w, reply)
+		default:
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.WriteHeader(reply.Status)
+			fmt.Fprint(w, reply.Body)
+		}
+	}
+}
+
+func upgrade(w http.ResponseWriter) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = rw.WriteString(adaptertest.Switching)
+	_ = rw.Flush()
+	line, _ := rw.ReadString('\n')
+	_, _ = rw.WriteString(line)
+	_ = rw.Flush()
+}
+
+func stream(w http.ResponseWriter, reply adaptertest.Reply) {
+	for _, chunk := range reply.Chunks {
+		<-reply.Gate
+		fmt.Fprint(w, chunk)
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			panic(err)
+		}
+	}
+}
