@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -39,6 +40,7 @@ type call struct {
 	op      operation
 	buckets []ratelimit.Bucket
 	waiters []*waiter // in order of arrival
+	arrived time.Time // when the first of them came
 	sent    bool      // no waiter can join or leave any more
 
 	// The answer, after which nothing of a call changes.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,8 +18,9 @@ const (
 	maxPipeline = 256
 	// minInFlight pipelines keep Redis at work while the next one is made.
 	minInFlight = 2
-	// maxInFlight bounds the pipelines on their way, and with them the goroutines
-	// and connections that a node which does not answer can hold.
+	// maxInFlight bounds the pipelines on their way, abandoned ones included, and
+	// with them the goroutines and connections that a node which does not answer
+	// can hold.
 	maxInFlight = 16
 	// perPipeline is the time per call below which larger pipelines serve better
 	// than more of them: the time is then Redis' own and not the network's.
@@ -35,6 +37,12 @@ type conn interface {
 // lane is the way to one node: the calls that wait for it, the pipelines on
 // their way to it, and its breaker. What goes wrong on one lane does not hold
 // up another.
+//
+// Nobody on a lane needs a timer of their own. A pipeline that is on its way
+// when the budget of its longest-waiting caller ends is abandoned: its callers
+// get an error, and its place goes to the next pipeline. A call waits in the
+// queue only while pipelines are on their way that left before it came, so that
+// one of them ends, or is abandoned, before its own budget does.
 type lane struct {
 	settings
 	node     conn
@@ -42,11 +50,12 @@ type lane struct {
 	failing  func() // called when the node fails; may be nil
 	breaker  *breaker
 
-	mu       sync.Mutex
-	queue    []*call
-	joinable map[joinKey]*call // calls in the queue that others may join
-	inFlight int
-	perCall  time.Duration // smoothed time of a pipeline per call in it
+	mu        sync.Mutex
+	queue     []*call
+	joinable  map[joinKey]*call // calls in the queue that others may join
+	inFlight  int               // pipelines on their way
+	abandoned int               // pipelines nobody waits for any more, still held by the client
+	perCall   time.Duration     // smoothed time of a pipeline per call in it
 }
 
 // joinKey tells which calls can go out as one. A call on several buckets is
@@ -54,6 +63,10 @@ type lane struct {
 type joinKey struct {
 	first   ratelimit.Bucket
 	buckets int
+}
+
+func keyOf(buckets []ratelimit.Bucket) joinKey {
+	return joinKey{first: buckets[0], buckets: len(buckets)}
 }
 
 func newLane(s settings, node, redirect conn, failing func()) *lane {
@@ -67,6 +80,8 @@ func newLane(s settings, node, redirect conn, failing func()) *lane {
 	}
 }
 
+var errStuck = errors.New("redisstore: too many calls to Redis have not come back yet")
+
 // join puts a caller in the queue, on a call of others if there is one to
 // share, and sees to it that the queue moves. It returns an error if Redis is
 // not to be asked now.
@@ -77,9 +92,12 @@ func (l *lane) join(op operation, buckets []ratelimit.Bucket) (*waiter, error) {
 	w := waiters.Get().(*waiter) //nolint:forcetypeassert // its New makes nothing else
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.inFlight == 0 && l.abandoned == maxInFlight {
+		return nil, errStuck
+	}
 	w.call = l.callFor(op, buckets)
 	w.call.waiters = append(w.call.waiters, w)
-	if l.inFlight < l.allowed() {
+	if l.inFlight < l.allowed() && l.inFlight+l.abandoned < maxInFlight {
 		l.inFlight++
 		go l.run()
 	}
@@ -89,15 +107,16 @@ func (l *lane) join(op operation, buckets []ratelimit.Bucket) (*waiter, error) {
 // callFor returns a call in the queue that a caller for buckets can join, or a
 // new one. l.mu is held.
 func (l *lane) callFor(op operation, buckets []ratelimit.Bucket) *call {
-	key := joinKey{first: buckets[0], buckets: len(buckets)}
 	share := op == take && l.batch
-	if c := l.joinable[key]; share && c != nil && slices.Equal(c.buckets, buckets) {
-		return c
+	if share {
+		if c := l.joinable[keyOf(buckets)]; c != nil && slices.Equal(c.buckets, buckets) {
+			return c
+		}
 	}
-	c := &call{op: op, buckets: slices.Clone(buckets)}
+	c := &call{op: op, buckets: slices.Clone(buckets), arrived: time.Now()}
 	l.queue = append(l.queue, c)
 	if share {
-		l.joinable[key] = c
+		l.joinable[keyOf(buckets)] = c
 	}
 	return c
 }
@@ -112,113 +131,100 @@ func (l *lane) allowed() int {
 	return min(max(int(l.perCall/perPipeline), minInFlight), maxInFlight)
 }
 
-// leave takes w off its call, if that has not been sent yet, and reports
-// whether it has: then nothing is charged for w.
-func (l *lane) leave(w *waiter) bool {
+// leave takes w off its call, unless that has been sent: then w may still be
+// charged.
+func (l *lane) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.call.sent {
-		return false
+	if !w.call.sent {
+		w.call.waiters = slices.DeleteFunc(w.call.waiters, func(other *waiter) bool { return other == w })
 	}
-	w.call.waiters = slices.DeleteFunc(w.call.waiters, func(other *waiter) bool { return other == w })
-	return true
 }
 
 // run sends what is in the queue, pipeline by pipeline, until it is empty.
 func (l *lane) run() {
-	for calls := l.next(); len(calls) > 0; calls = l.next() {
-		sent := time.Now()
-		err := l.send(calls)
-		l.arrived(calls, sent, time.Now(), err)
+	for p := l.next(); p != nil && l.send(p); p = l.next() {
 	}
 }
 
 // next takes the next pipeline out of the queue. When it is empty, this run of
 // the lane is over.
-func (l *lane) next() []*call {
+func (l *lane) next() *pipeline {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.queue), l.pipeline())
-	calls := make([]*call, 0, n)
-	for len(calls) < n && len(l.queue) > 0 {
-		c := l.queue[0]
-		l.queue[0] = nil
-		l.queue = l.queue[1:]
-		l.close(c)
-		if len(c.waiters) > 0 {
-			calls = append(calls, c)
+	size := min(len(l.queue), maxPipeline)
+	if !l.batch {
+		size = min(size, 1)
+	}
+	p := &pipeline{calls: make([]*call, 0, size)}
+	for len(p.calls) < size && len(l.queue) > 0 {
+		if c := l.dequeue(); len(c.waiters) > 0 {
+			p.calls = append(p.calls, c)
 		}
 	}
-	if len(calls) == 0 {
+	if len(p.calls) == 0 {
 		l.inFlight--
+		return nil
 	}
-	return calls
+	p.deadline = p.calls[0].arrived.Add(l.budget)
+	return p
 }
 
-// pipeline is how many calls may go out together.
-func (l *lane) pipeline() int {
-	if l.batch {
-		return maxPipeline
-	}
-	return 1
-}
-
-// close lets nobody join or leave c any more. l.mu is held.
-func (l *lane) close(c *call) {
+// dequeue takes the first call out of the queue. Nobody can join or leave it any
+// more. l.mu is held.
+func (l *lane) dequeue() *call {
+	c := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
 	c.sent = true
-	key := joinKey{first: c.buckets[0], buckets: len(c.buckets)}
-	if l.joinable[key] == c {
+	if key := keyOf(c.buckets); l.joinable[key] == c {
 		delete(l.joinable, key)
 	}
+	return c
 }
 
-// arrived gives the callers their answers, and learns from them.
-func (l *lane) arrived(calls []*call, sent, received time.Time, err error) {
-	if err == nil {
-		l.mu.Lock()
-		l.perCall += (received.Sub(sent)/time.Duration(len(calls)) - l.perCall) / 8
-		l.mu.Unlock()
-	}
-	for _, c := range calls {
-		if l.shortcut != nil && c.op == take && c.err == nil {
-			l.shortcut.learn(c, sent, received)
-		}
-		for i, w := range c.waiters {
-			w.place = int64(i)
-			w.ready <- struct{}{}
-		}
-	}
-}
-
-// send carries out calls and sets their answers. Its error is that of the node,
-// if the node has failed; the breaker counts it even if every caller has left.
-func (l *lane) send(calls []*call) (err error) {
+// send carries p out and gives its callers their answers. It reports whether it
+// still has its place on the lane: a pipeline that is abandoned loses it.
+func (l *lane) send(p *pipeline) bool {
 	outcome, err := l.breaker.allow()
 	if err != nil {
-		fail(calls, err)
-		return err
+		p.refuse(err)
+		return true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.budget)
+	ctx, cancel := context.WithDeadline(context.Background(), p.deadline)
 	defer cancel()
-	// The client may sit on a dead connection for longer than the budget; the
-	// breaker shall not.
-	defer context.AfterFunc(ctx, func() { outcome(&budgetError{l.budget}) })()
+	stop := context.AfterFunc(ctx, func() {
+		if p.settle() {
+			l.abandon(p, outcome)
+		}
+	})
+	sent := time.Now()
+	err = l.carryOut(ctx, p)
+	stop()
+	if !p.settle() {
+		l.mu.Lock()
+		l.abandoned--
+		l.mu.Unlock()
+		return false
+	}
+	l.report(outcome, err)
+	l.arrived(p, sent, err)
+	return true
+}
+
+// carryOut sets the answers to p's calls. Its error is that of the node, if the
+// node has failed.
+func (l *lane) carryOut(ctx context.Context, p *pipeline) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // in a hook that the client's owner has added
 			err = fmt.Errorf("redisstore: panic in the Redis client: %v", r)
-			fail(calls, err)
-		}
-		outcome(err)
-		if err != nil && l.failing != nil {
-			l.failing()
 		}
 	}()
 	if err := l.trial(ctx); err != nil {
-		fail(calls, err)
 		return err
 	}
-	l.exchange(ctx, calls)
-	return nodeError(calls)
+	l.exchange(ctx, p.calls)
+	return p.failed()
 }
 
 // trial asks a node that has been failing for a sign of life, before calls that
@@ -234,62 +240,65 @@ func (l *lane) trial(ctx context.Context) error {
 	return nil
 }
 
-// nodeError is a failure that all calls have met, or nil: a node that has
-// carried out one of them is well.
-func nodeError(calls []*call) error {
-	for _, c := range calls {
-		if !isFailure(c.err) {
-			return nil
-		}
-	}
-	return calls[0].err
-}
-
-func fail(calls []*call, err error) {
-	for _, c := range calls {
-		c.answer(nil, err)
+// report tells the breaker of an outcome, whether or not anybody still waits for
+// it.
+func (l *lane) report(outcome func(error), err error) {
+	outcome(err)
+	if isFailure(err) && l.failing != nil {
+		l.failing()
 	}
 }
 
-func filter(calls []*call, met func(error) bool) []*call {
-	var found []*call
-	for _, c := range calls {
-		if c.err != nil && met(c.err) {
-			found = append(found, c)
+// arrived gives p's callers their answers, and learns from them.
+func (l *lane) arrived(p *pipeline, sent time.Time, err error) {
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	received := time.Now()
+	l.mu.Lock()
+	l.perCall += (received.Sub(sent)/time.Duration(len(p.calls)) - l.perCall) / 8
+	l.mu.Unlock()
+	if l.shortcut != nil {
+		for _, c := range p.calls {
+			if c.op == take && c.err == nil {
+				l.shortcut.learn(c, sent, received)
+			}
 		}
 	}
-	return found
+	p.answer()
 }
 
-// exchange sends calls to the node and sets their answers. What is sent again
-// is only what was not carried out: Redis forgets scripts when it restarts or
-// fails over, and those that it does not know go out in full; calls for a slot
-// that has moved follow it.
-func (l *lane) exchange(ctx context.Context, calls []*call) {
-	l.roundTrip(ctx, l.node, "evalsha", calls)
-	l.roundTrip(ctx, l.node, "eval", filter(calls, isNoScript))
-	if l.redirect != nil {
-		l.roundTrip(ctx, l.redirect, "eval", filter(calls, isRedirect))
+// abandon ends the wait of p's callers, counts p as a failure, and gives its
+// place on the lane to the next pipeline. The client still holds p, for as long
+// as its own timeouts say.
+func (l *lane) abandon(p *pipeline, outcome func(error)) {
+	err := &budgetError{l.budget}
+	l.report(outcome, err)
+	p.refuse(err)
+	if stranded := l.replace(); stranded != nil {
+		stranded.refuse(errStuck)
 	}
 }
 
-func (l *lane) roundTrip(ctx context.Context, node conn, name string, calls []*call) {
-	switch len(calls) {
-	case 0:
-	case 1:
-		cmd := calls[0].command(ctx, l.prefix, name)
-		_ = node.Process(ctx, cmd) // the command holds the error
-		calls[0].answer(cmd.Result())
-	default:
-		cmds := make([]once, len(calls))
-		pipe := node.Pipeline()
-		for i, c := range calls {
-			cmds[i] = c.command(ctx, l.prefix, name)
-			_ = pipe.Process(ctx, cmds[i]) // only queues it
-		}
-		_, _ = pipe.Exec(ctx) // each command holds its own error
-		for i, c := range calls {
-			c.answer(cmds[i].Result())
-		}
+// replace lets another pipeline go out for one that is abandoned. If there are
+// too many abandoned ones for that, and no other is on its way, it returns what
+// is in the queue: nothing would move it.
+func (l *lane) replace() (stranded *pipeline) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.abandoned++
+	if l.inFlight+l.abandoned <= maxInFlight {
+		go l.run()
+		return nil
 	}
+	l.inFlight--
+	if l.inFlight > 0 || len(l.queue) == 0 {
+		return nil
+	}
+	stranded = &pipeline{}
+	for len(l.queue) > 0 {
+		stranded.calls = append(stranded.calls, l.dequeue())
+	}
+	return stranded
 }

@@ -95,19 +95,11 @@ func (s *Store) ask(ctx context.Context, op operation, buckets []ratelimit.Bucke
 	if err != nil {
 		return ratelimit.Decision{}, err
 	}
-	if err := w.await(ctx, s.budget); err != nil {
-		if lane.leave(w) {
-			w.release()
-		}
+	if err := w.await(ctx); err != nil {
+		lane.leave(w)
 		return ratelimit.Decision{}, err
 	}
 	defer w.release()
-	if w.call.err != nil {
-		return ratelimit.Decision{}, w.call.err
-	}
-	if op == reset {
-		return ratelimit.Decision{}, nil
-	}
 	w.settle(buckets)
 	return ratelimit.Decision{Allowed: w.allowed(), Source: ratelimit.SourceStore}, nil
 }
