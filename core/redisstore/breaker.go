@@ -19,6 +19,7 @@ const (
 // closes it or leaves it open for as long again.
 type breaker struct {
 	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
+	tripped atomic.Bool           // not closed
 	opened  atomic.Int64          // Unix nanoseconds
 	cause   atomic.Pointer[error] // last failure
 }
@@ -31,6 +32,7 @@ func newBreaker() *breaker {
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !isFailure(err) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
+			b.tripped.Store(to != gobreaker.StateClosed)
 			if to == gobreaker.StateOpen {
 				b.opened.Store(time.Now().UnixNano())
 			}
@@ -40,12 +42,12 @@ func newBreaker() *breaker {
 }
 
 // closed reports whether calls may be sent without further ado.
-func (b *breaker) closed() bool { return b.circuit.State() == gobreaker.StateClosed }
+func (b *breaker) closed() bool { return !b.tripped.Load() }
 
 // open returns an error while no call may be sent, and nil when the breaker is
 // closed or due for a trial.
 func (b *breaker) open() error {
-	if b.circuit.State() != gobreaker.StateOpen {
+	if b.closed() || b.circuit.State() != gobreaker.StateOpen {
 		return nil
 	}
 	return b.refusal()

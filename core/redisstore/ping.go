@@ -45,7 +45,7 @@ func (s *Store) ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lane, err := s.router.lane(ctx, redisKey(s.prefix, &probe[0]))
+	lane, err := s.router.lane(ctx, &probe[0])
 	if err != nil {
 		return err
 	}

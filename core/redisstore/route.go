@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	ratelimit "github.com/atomicbucket/ratelimit/core"
 )
 
-// router finds the lane to the node that holds a key.
+// router finds the lane to the node that holds a bucket.
 type router interface {
 	// lane never waits for longer than the budget or ctx.
-	lane(ctx context.Context, key string) (*lane, error)
+	lane(ctx context.Context, b *ratelimit.Bucket) (*lane, error)
 	// nodes calls f for every node that holds keys.
 	nodes(ctx context.Context, f func(ctx context.Context, node conn) error) error
 }
@@ -22,11 +24,11 @@ type router interface {
 func newRouter(rdb redis.UniversalClient, s settings) router {
 	switch rdb := rdb.(type) {
 	case *redis.ClusterClient:
-		return &clusterRouter{rdb: rdb, lanes: lanes{new: func(node *redis.Client) *lane {
+		return &clusterRouter{rdb: rdb, prefix: s.prefix, budget: s.budget, lanes: lanes{new: func(node *redis.Client) *lane {
 			return newLane(s, impatient(node, s), rdb, func() { rdb.ReloadState(context.Background()) })
-		}}, budget: s.budget}
+		}}}
 	case *redis.Ring:
-		return &ringRouter{rdb: rdb, lanes: lanes{new: func(node *redis.Client) *lane {
+		return &ringRouter{rdb: rdb, prefix: s.prefix, lanes: lanes{new: func(node *redis.Client) *lane {
 			return newLane(s, impatient(node, s), nil, nil)
 		}}}
 	case *redis.Client:
@@ -49,7 +51,7 @@ func impatient(node *redis.Client, s settings) conn {
 // singleRouter is for one node.
 type singleRouter struct{ only *lane }
 
-func (r *singleRouter) lane(context.Context, string) (*lane, error) { return r.only, nil }
+func (r *singleRouter) lane(context.Context, *ratelimit.Bucket) (*lane, error) { return r.only, nil }
 
 func (r *singleRouter) nodes(ctx context.Context, f func(context.Context, conn) error) error {
 	return f(ctx, r.only.node)
@@ -89,12 +91,13 @@ func (ls *lanes) to(node *redis.Client) *lane {
 
 // ringRouter is for shards that the client chooses by hash.
 type ringRouter struct {
-	rdb *redis.Ring
+	rdb    *redis.Ring
+	prefix string
 	lanes
 }
 
-func (r *ringRouter) lane(_ context.Context, key string) (*lane, error) {
-	node, err := r.rdb.GetShardClientForKey(key)
+func (r *ringRouter) lane(_ context.Context, b *ratelimit.Bucket) (*lane, error) {
+	node, err := r.rdb.GetShardClientForKey(redisKey(r.prefix, b))
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +112,10 @@ func (r *ringRouter) nodes(ctx context.Context, f func(context.Context, conn) er
 
 // clusterRouter is for Redis Cluster.
 type clusterRouter struct {
-	rdb *redis.ClusterClient
-	lanes
+	rdb    *redis.ClusterClient
+	prefix string
 	budget time.Duration
+	lanes
 
 	// Until the client has met the cluster, asking it for a node means waiting
 	// for the network. One goroutine at a time does that.
@@ -127,7 +131,8 @@ type meeting struct {
 	err     error // set before done is closed
 }
 
-func (r *clusterRouter) lane(ctx context.Context, key string) (*lane, error) {
+func (r *clusterRouter) lane(ctx context.Context, b *ratelimit.Bucket) (*lane, error) {
+	key := redisKey(r.prefix, b)
 	if !r.met.Load() {
 		if err := r.meet(ctx, key); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -48,6 +49,8 @@ type shortcut struct {
 }
 
 type shard struct {
+	known atomic.Int64 // len of bounds, for those who only pass by
+
 	mu     sync.Mutex
 	bounds *simplelru.LRU[client, bound]
 	// forgotten is the last time at which a refund or reset of a bucket in this
@@ -86,18 +89,18 @@ func (s *shortcut) shard(c client) *shard {
 func (s *shortcut) denies(buckets []ratelimit.Bucket) bool {
 	of := clientOf(buckets)
 	shard := s.shard(of)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if shard.bounds.Len() == 0 {
+	if shard.known.Load() == 0 {
 		return false
 	}
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
 	known, ok := shard.bounds.Get(of)
 	if !ok {
 		return false
 	}
 	now := time.Now()
 	if now.Sub(known.sent) >= boundFor {
-		shard.bounds.Remove(of)
+		shard.remove(of)
 		return false
 	}
 	if !slices.EqualFunc(known.buckets, buckets, sameBucket) || !known.denies(buckets, now.Sub(known.sent).Microseconds()) {
@@ -141,6 +144,7 @@ func (s *shortcut) learn(c *call, sent, received time.Time) {
 		return
 	}
 	shard.bounds.Add(of, bound{buckets: c.buckets, sent: sent, received: received})
+	shard.known.Store(int64(shard.bounds.Len()))
 }
 
 // forget drops what is known of buckets, and what replies still on their way
@@ -151,7 +155,13 @@ func (s *shortcut) forget(buckets []ratelimit.Bucket) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	shard.forgotten = time.Now()
-	shard.bounds.Remove(of)
+	shard.remove(of)
+}
+
+// remove drops what is known of a client. s.mu is held.
+func (s *shard) remove(of client) {
+	s.bounds.Remove(of)
+	s.known.Store(int64(s.bounds.Len()))
 }
 
 func sameBucket(a, b ratelimit.Bucket) bool {

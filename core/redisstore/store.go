@@ -87,7 +87,7 @@ func (s *Store) ask(ctx context.Context, op operation, buckets []ratelimit.Bucke
 	if err := ctx.Err(); err != nil {
 		return ratelimit.Decision{}, err
 	}
-	lane, err := s.router.lane(ctx, redisKey(s.prefix, &buckets[0]))
+	lane, err := s.router.lane(ctx, &buckets[0])
 	if err != nil {
 		return ratelimit.Decision{}, err
 	}

@@ -30,6 +30,10 @@ func (w *waiter) release() {
 // await waits until w is ready, or ctx ends. Its lane sees to it that w is ready
 // before the budget has passed.
 func (w *waiter) await(ctx context.Context) error {
+	if ctx.Done() == nil { // half the price of a select
+		<-w.ready
+		return w.err
+	}
 	select {
 	case <-w.ready:
 		return w.err
