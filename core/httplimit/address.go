@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -191,8 +192,8 @@ func (f addressFinder) trusts(addr netip.Addr) bool {
 // appended them.
 func (f addressFinder) forwarded(lines []string, peer netip.Addr) netip.Addr {
 	client := peer
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; {
+	for _, line := range slices.Backward(lines) {
+		for rest, more := line, true; more; {
 			var entry string
 			rest, entry, more = cutLast(rest)
 			client = parseAddress(entry)

@@ -26,7 +26,9 @@ type headerSet struct {
 var headerSets = sync.Pool{New: func() any { return new(headerSet) }}
 
 // newHeaderSet returns an empty set, which writeTo takes back.
-func newHeaderSet() *headerSet { return headerSets.Get().(*headerSet) }
+func newHeaderSet() *headerSet {
+	return headerSets.Get().(*headerSet) //nolint:forcetypeassert // its New makes nothing else
+}
 
 type field struct {
 	name     string

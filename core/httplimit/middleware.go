@@ -267,7 +267,7 @@ func (m *Middleware[C, H]) problemFor(res *ratelimit.Result) []byte {
 		return deniedProblem(deniedMessage, policies(res.Name, denied)...)
 	}
 	if problem, ok := m.problems.Load(denied); ok {
-		return problem.([]byte)
+		return problem.([]byte) //nolint:forcetypeassert // nothing else is stored
 	}
 	problem := deniedProblem(deniedMessage, policies(res.Name, denied)...)
 	m.problems.Store(denied, problem)

@@ -1,6 +1,9 @@
 package httplimit
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // When returns a predicate for Config.Skip that holds when one of the neutral
 // predicates does. by is the function By of the adapter:
@@ -44,11 +47,6 @@ func Preflight(r Request) bool {
 // paths, such as "/healthz".
 func Path(paths ...string) func(Request) bool {
 	return func(r Request) bool {
-		for _, path := range paths {
-			if r.Path == path {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(paths, r.Path)
 	}
 }

@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -36,12 +37,12 @@ func (c AddressCase) Address(t testing.TB) httplimit.ClientAddress {
 	return httplimit.ClientAddress{Trusted: trusted, Header: c.Header, IPv6Bits: c.IPv6Bits, UnixSocket: c.UnixSocket}
 }
 
-// HeaderName is the header that Lines are of.
+// HeaderName is the canonical name of the header that Lines are of.
 func (c AddressCase) HeaderName() string {
 	if c.Header == "" {
 		return "X-Forwarded-For"
 	}
-	return c.Header
+	return http.CanonicalHeaderKey(c.Header)
 }
 
 // PeerAddr is Peer as an address, the zero Addr for a unix socket.
