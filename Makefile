@@ -56,8 +56,8 @@ lint: vet .bin/golangci-lint ## vet, then golangci-lint
 	@.ci/golangci-lint $(GOLANGCI_LINT_VERSION)
 
 .PHONY: bench
-bench: ## measure decisions per second beside other limiters; needs redis-server
-	@cd core/benchmarks && go test -run '^$$' -bench . -benchmem ./...
+bench: ## measure beside other limiters; needs redis-server; BENCHFLAGS=-growth for more, see core/benchmarks
+	@cd core/benchmarks && go run . $(BENCHFLAGS)
 
 .PHONY: faults
 faults: ## test what happens when Redis and the network fail; needs redis-server
