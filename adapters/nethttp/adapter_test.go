@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/atomicbucket/ratelimit/adapters/nethttp"
+	nethttplimit "github.com/atomicbucket/ratelimit/adapters/nethttp"
 	"github.com/atomicbucket/ratelimit/core/httplimit/adaptertest"
 )
 

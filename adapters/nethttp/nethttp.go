@@ -49,7 +49,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch o.Verdict {
 	case httplimit.Drop:
 	case httplimit.Refuse:
-		h.refuse(w, withResult(r, o), o)
+		h.refuse(w, r, o)
 	default:
 		h.pass(w, r, o)
 	}
@@ -57,7 +57,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, o httplimit.Outcome) {
 	if answer, ok := h.limit.Handler(o); ok {
-		answer(w, r)
+		answer(w, withResult(r, o))
 		return
 	}
 	o.Answer.Send(w)

@@ -52,11 +52,17 @@ func (a Answer) Body() (contentType string, body []byte) {
 // Send writes the answer to w.
 func (a Answer) Send(w http.ResponseWriter) {
 	contentType, body := a.Body()
-	w.Header().Set("Content-Type", contentType)
+	w.Header()["Content-Type"] = contentTypes[contentType]
 	w.WriteHeader(a.Status)
 	if body != nil {
 		_, _ = w.Write(body) // an error means that the client has gone
 	}
+}
+
+// contentTypes are the values of the header, ready to be shared by responses.
+var contentTypes = map[string][]string{
+	contentProblem: {contentProblem},
+	contentText:    {contentText},
 }
 
 func newAnswer(status int, message string, problem []byte, req Request) Answer {
