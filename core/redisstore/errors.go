@@ -108,6 +108,18 @@ func isRedirect(err error) bool {
 	return ask
 }
 
+// guard calls f, and turns a panic into an error: the client's owner may have
+// added hooks to it, and we call them on goroutines of our own, where a panic
+// would end the process.
+func guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("redisstore: panic in the Redis client: %v", r)
+		}
+	}()
+	return f()
+}
+
 // wrap returns err as a caller of the limiter of that name gets to see it.
 func wrap(limiter string, err error) error {
 	if err == nil {

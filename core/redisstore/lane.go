@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -214,17 +213,14 @@ func (l *lane) send(p *pipeline) bool {
 
 // carryOut sets the answers to p's calls. Its error is that of the node, if the
 // node has failed.
-func (l *lane) carryOut(ctx context.Context, p *pipeline) (err error) {
-	defer func() {
-		if r := recover(); r != nil { // in a hook that the client's owner has added
-			err = fmt.Errorf("redisstore: panic in the Redis client: %v", r)
+func (l *lane) carryOut(ctx context.Context, p *pipeline) error {
+	return guard(func() error {
+		if err := l.trial(ctx); err != nil {
+			return err
 		}
-	}()
-	if err := l.trial(ctx); err != nil {
-		return err
-	}
-	l.exchange(ctx, p.calls)
-	return p.failed()
+		l.exchange(ctx, p.calls)
+		return p.failed()
+	})
 }
 
 // trial asks a node that has been failing for a sign of life, before calls that

@@ -28,7 +28,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	go func() {
 		defer cancel()
 		defer func() { <-s.pings }()
-		done <- wrap("", s.ping(ctx))
+		done <- wrap("", guard(func() error { return s.ping(ctx) }))
 	}()
 	select {
 	case err := <-done:
@@ -40,7 +40,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 func (s *Store) ping(ctx context.Context) error {
 	err := s.router.nodes(ctx, func(ctx context.Context, node conn) error {
-		return node.Ping(ctx).Err()
+		return guard(func() error { return node.Ping(ctx).Err() })
 	})
 	if err != nil {
 		return err

@@ -40,9 +40,10 @@ func newRouter(rdb redis.UniversalClient, s settings) router {
 
 // impatient is node with read and write timeouts of the budget, on the same
 // connections: by default a client waits 5 s for a reply, whatever its ctx says.
+// A client that has these timeouts already is left alone, because go-redis'
+// WithTimeout loses the hooks that its owner has added.
 func impatient(node *redis.Client, s settings) conn {
-	timeout := node.Options().ReadTimeout
-	if timeout > 0 && timeout < s.budget {
+	if opts := node.Options(); opts.ReadTimeout == s.budget && opts.WriteTimeout == s.budget {
 		return node
 	}
 	return node.WithTimeout(s.budget)
@@ -190,7 +191,11 @@ func (r *clusterRouter) attempt(key string) *meeting {
 	r.meeting = m
 	go func() {
 		defer close(m.done)
-		if _, m.err = r.rdb.MasterForKey(context.Background(), key); m.err == nil {
+		m.err = guard(func() error {
+			_, err := r.rdb.MasterForKey(context.Background(), key)
+			return err
+		})
+		if m.err == nil {
 			r.met.Store(true)
 		}
 	}()
