@@ -19,6 +19,7 @@ RELEASED := $(filter core adapters/%,$(MODULES))
 RACE ?= $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 TESTFLAGS ?=
 FUZZTIME ?= 20s
+BENCHFLAGS ?=
 
 # $(call each,command) runs command in the folder of each module, in all of them
 # even if it fails in one.
@@ -56,7 +57,7 @@ lint: vet .bin/golangci-lint ## vet, then golangci-lint
 	@.ci/golangci-lint $(GOLANGCI_LINT_VERSION)
 
 .PHONY: bench
-bench: ## measure beside other limiters; needs redis-server; BENCHFLAGS=-growth for more, see core/benchmarks
+bench: ## measure it beside other limiters, on a redis-server of its own; BENCHFLAGS=-h tells more
 	@cd core/benchmarks && go run . $(BENCHFLAGS)
 
 .PHONY: faults
