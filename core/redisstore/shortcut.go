@@ -65,6 +65,17 @@ func clientOf(buckets []ratelimit.Bucket) client {
 	return client{name: buckets[0].Name, key: buckets[0].Key}
 }
 
+// ofOne reports whether all buckets are of one client, as those of a Limiter
+// are. Of others the shortcut knows nothing.
+func ofOne(buckets []ratelimit.Bucket) bool {
+	for _, b := range buckets[1:] {
+		if b.Name != buckets[0].Name || b.Key != buckets[0].Key {
+			return false
+		}
+	}
+	return true
+}
+
 // bound is what the last reply that denied a client's next call has taught.
 type bound struct {
 	buckets  []ratelimit.Bucket // with their deficits
@@ -103,7 +114,7 @@ func (s *shortcut) denies(buckets []ratelimit.Bucket) bool {
 		shard.remove(of)
 		return false
 	}
-	if !slices.EqualFunc(known.buckets, buckets, sameBucket) || !known.denies(buckets, now.Sub(known.sent).Microseconds()) {
+	if !ofOne(buckets) || !slices.EqualFunc(known.buckets, buckets, sameCapacity) || !known.denies(buckets, now.Sub(known.sent).Microseconds()) {
 		return false
 	}
 	waited := now.Sub(known.received).Microseconds()
@@ -133,7 +144,7 @@ func (s *shortcut) learn(c *call, sent, received time.Time) {
 		c.buckets[i].Deficit = c.found[i] + c.granted*b.Charge
 		empty = empty || bucket.Fits(c.buckets[i].Deficit, b.Capacity, b.Charge) < 1
 	}
-	if !empty {
+	if !empty || !ofOne(c.buckets) {
 		return
 	}
 	of := clientOf(c.buckets)
@@ -150,12 +161,14 @@ func (s *shortcut) learn(c *call, sent, received time.Time) {
 // forget drops what is known of buckets, and what replies still on their way
 // are going to tell.
 func (s *shortcut) forget(buckets []ratelimit.Bucket) {
-	of := clientOf(buckets)
-	shard := s.shard(of)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	shard.forgotten = time.Now()
-	shard.remove(of)
+	for i := range buckets {
+		of := clientOf(buckets[i:])
+		shard := s.shard(of)
+		shard.mu.Lock()
+		shard.forgotten = time.Now()
+		shard.remove(of)
+		shard.mu.Unlock()
+	}
 }
 
 // remove drops what is known of a client. s.mu is held.
@@ -164,6 +177,6 @@ func (s *shard) remove(of client) {
 	s.known.Store(int64(s.bounds.Len()))
 }
 
-func sameBucket(a, b ratelimit.Bucket) bool {
+func sameCapacity(a, b ratelimit.Bucket) bool {
 	return bucket.Millis(a.Capacity) == bucket.Millis(b.Capacity)
 }
