@@ -37,6 +37,8 @@ const (
 	// sweep is how many buckets are looked at, in search of full ones to drop,
 	// when a new bucket finds the store at its bound.
 	sweep = 32
+	// few is how many buckets a call may have without memory of its own.
+	few = 4
 )
 
 // id is the identity of a bucket.
@@ -92,23 +94,24 @@ func (s *Store) decide(ctx context.Context, buckets []ratelimit.Bucket, write bo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().UnixMicro()
+	ids := s.find(make([]id, 0, few), buckets, now)
 	allowed := true
 	for i := range buckets {
 		b := &buckets[i]
-		fullAt := s.fullAt[s.find(b, now)]
+		fullAt := s.fullAt[ids[i]]
 		b.Deficit = bucket.Deficit(fullAt, now, b.Capacity)
 		if bucket.Fits(b.Deficit, b.Capacity, b.Charge) < 1 {
 			allowed = false
 		}
 		if write && bucket.Skewed(fullAt, now, b.Capacity) {
-			s.set(b, now, now+b.Capacity)
+			s.fullAt[ids[i]] = now + b.Capacity
 		}
 	}
 	if allowed && write {
 		for i := range buckets {
 			b := &buckets[i]
 			b.Deficit += b.Charge
-			s.set(b, now, now+b.Deficit)
+			s.fullAt[ids[i]] = now + b.Deficit
 		}
 	}
 	return ratelimit.Decision{Allowed: allowed, Source: ratelimit.SourceStore}, nil
@@ -134,10 +137,14 @@ func (s *Store) update(ctx context.Context, buckets []ratelimit.Bucket, deficit 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().UnixMicro()
-	for i := range buckets {
+	for i, id := range s.find(make([]id, 0, few), buckets, now) {
 		b := &buckets[i]
-		was := bucket.Deficit(s.fullAt[s.find(b, now)], now, b.Capacity)
-		s.set(b, now, now+deficit(b, was))
+		was := bucket.Deficit(s.fullAt[id], now, b.Capacity)
+		if d := deficit(b, was); d > 0 {
+			s.fullAt[id] = now + d
+		} else {
+			delete(s.fullAt, id)
+		}
 	}
 	return nil
 }
@@ -145,19 +152,18 @@ func (s *Store) update(ctx context.Context, buckets []ratelimit.Bucket, deficit 
 // Ping implements ratelimit.Store. It returns ctx.Err().
 func (s *Store) Ping(ctx context.Context) error { return ctx.Err() }
 
-// set moves b's full_at. A full bucket is forgotten.
-func (s *Store) set(b *ratelimit.Bucket, now, fullAt int64) {
-	id := s.find(b, now)
-	if fullAt <= now {
-		delete(s.fullAt, id)
-		return
+// find appends to ids where the state of each bucket is kept. A call asks once:
+// what it reads in one place it must not write in another.
+func (s *Store) find(ids []id, buckets []ratelimit.Bucket, now int64) []id {
+	for i := range buckets {
+		ids = append(ids, s.findOne(&buckets[i], now))
 	}
-	s.fullAt[id] = fullAt
+	return ids
 }
 
-// find is where b's state is kept: under its own identity if it is known or
-// there is room, else in the shared bucket.
-func (s *Store) find(b *ratelimit.Bucket, now int64) id {
+// findOne is b's own identity if it is known or there is room, else that of the
+// shared bucket.
+func (s *Store) findOne(b *ratelimit.Bucket, now int64) id {
 	own := id{name: b.Name, key: bucket.StoredKey(b.Key), millis: bucket.Millis(b.Capacity)}
 	if _, known := s.fullAt[own]; known || len(s.fullAt) < s.maxBuckets || s.makeRoom(now) {
 		return own

@@ -58,8 +58,8 @@ func clockStepUndone(s subject) {
 	s.needsClock()
 	l := s.limiter("undone", ratelimit.PerSecond(10).WithBurst(20))
 	s.admitsExactly(20, l, "k")
+	s.Advance(-500 * time.Millisecond)
 	s.writesNothing("a denial after a step of half a second", func() {
-		s.Advance(-500 * time.Millisecond)
 		s.admitsExactly(0, l, "k")
 	})
 	s.Advance(500 * time.Millisecond)
@@ -67,8 +67,8 @@ func clockStepUndone(s subject) {
 	s.Advance(100 * time.Millisecond)
 	s.admitsExactly(1, l, "k")
 
+	s.Advance(-twoDays)
 	s.writesNothing("a look at the bucket after a step of two days", func() {
-		s.Advance(-twoDays)
 		if got := s.deficit(bucketOf("undone", "k", 2*time.Second, 100*time.Millisecond)); got != 2*time.Second {
 			s.Fatalf("after a step of two days the deficit is %v, want the capacity, 2s", got)
 		}

@@ -28,7 +28,8 @@ type Harness struct {
 	Advance func(time.Duration)
 
 	// Dump returns all that the store has stored, in a stable order, to show
-	// that something wrote nothing. Nil if a test cannot know.
+	// that something wrote nothing. The clock stands still from one Dump to the
+	// one it is compared with. Nil if a test cannot know.
 	Dump func() string
 
 	// OneKey is true for a store that takes lists of several buckets of one name
