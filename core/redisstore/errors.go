@@ -58,13 +58,16 @@ func (e *openError) Unwrap() error { return e.cause }
 // RetryAfter is the time until Redis is tried again.
 func (e *openError) RetryAfter() time.Duration { return e.retryAfter }
 
+const missingPermission = "grant the Redis user the permissions listed in the documentation of redisstore"
+
 // advice is what to do about the replies with which Redis refuses a call for a
 // reason that does not pass by itself.
 var advice = []struct{ code, text string }{
 	{"WRONGTYPE", "the bucket's key holds something else: delete it, or set redisstore.WithPrefix so that nobody else uses these keys"},
 	{"NOAUTH", "set the client's Username and Password"},
 	{"WRONGPASS", "correct the client's Username and Password"},
-	{"NOPERM", "grant the Redis user the permissions listed in the documentation of redisstore"},
+	{"NOPERM", missingPermission},
+	{"The user executing the script", missingPermission}, // how Redis 7.0 says it of a command in a script
 	{"CROSSSLOT", "use a go-redis ClusterClient with Redis Cluster"},
 	{"MOVED", "use a go-redis ClusterClient with Redis Cluster"},
 }
