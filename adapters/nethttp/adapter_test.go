@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 
 	nethttplimit "github.com/atomicbucket/ratelimit/adapters/nethttp"
@@ -26,8 +27,8 @@ func serve(t testing.TB, l net.Listener, routes []route) {
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		next := http.Handler(r.Handler)
-		for i := len(r.Limits) - 1; i >= 0; i-- {
-			next = nethttplimit.New(r.Limits[i].Limiter, r.Limits[i].Configs...)(next)
+		for _, limit := range slices.Backward(r.Limits) {
+			next = nethttplimit.New(limit.Limiter, limit.Configs...)(next)
 		}
 		mux.Handle(r.Path, outer(r, next))
 	}
