@@ -45,7 +45,7 @@ test: ## test all modules; says what was skipped; REQUIRE_REDIS=1: a missing red
 
 .PHONY: vet
 vet: ## build and vet each module as it stands alone, without the workspace
-	$(call each,GOWORK=off go build ./... && GOWORK=off go vet ./...)
+	$(call each,GOWORK=off go build -o /dev/null ./... && GOWORK=off go vet ./...)
 
 .PHONY: lint
 lint: vet .bin/golangci-lint ## vet, then golangci-lint
