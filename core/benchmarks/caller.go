@@ -41,6 +41,7 @@ func (b *bench) besideBare(ctx context.Context, s *section, callers int) (rounds
 		s.row(c.name,
 			figure{"p50 us", times.median()},
 			figure{"p99 us", roundsOf(outcomes[i], p99).median()},
+			figure{"CPU us", roundsOf(outcomes[i], outcome.cpuPerDecision).median()},
 			figure{"p50 over bare", times.over(yardstick).median()})
 	}
 	s.complain(contestants, outcomes)

@@ -27,9 +27,22 @@ type outcome struct {
 	failed  int // calls that were not
 	elapsed time.Duration
 	times   []time.Duration // of the decisions that were timed, sorted
+
+	// Processor time of this program and of Redis. Unlike the time that passes,
+	// it hardly depends on what else the machine is doing.
+	cpu, redisCPU time.Duration
 }
 
 func (o outcome) perSecond() float64 { return float64(o.decided) / o.elapsed.Seconds() }
+
+func (o outcome) cpuPerDecision() float64 { return o.per(o.cpu) }
+
+func (o outcome) redisCPUPerDecision() float64 { return o.per(o.redisCPU) }
+
+// per is a share of d for each decision, in microseconds.
+func (o outcome) per(d time.Duration) float64 {
+	return float64(d.Nanoseconds()) / 1e3 / float64(max(o.decided, 1))
+}
 
 // quantile is the time in microseconds in which that part of the calls was decided.
 func (o outcome) quantile(q float64) float64 {

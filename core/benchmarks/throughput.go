@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
@@ -21,7 +22,7 @@ type limitAndNames struct {
 }
 
 // timedEvery is used where a decision may take less than a microsecond.
-const timedEvery = 8
+const timedEvery = 32
 
 func tenThousandKeys(callers int, goal float64) workload {
 	return workload{
@@ -79,6 +80,8 @@ func (b *bench) measureThroughput(ctx context.Context, w workload, s *section) e
 			figure{"decisions/s", decided.median()},
 			figure{"p50 us", roundsOf(outcomes[i], func(o outcome) float64 { return o.quantile(0.5) }).median()},
 			figure{"p99 us", roundsOf(outcomes[i], func(o outcome) float64 { return o.quantile(0.99) }).median()},
+			figure{"CPU us", roundsOf(outcomes[i], outcome.cpuPerDecision).median()},
+			figure{"Redis CPU us", roundsOf(outcomes[i], outcome.redisCPUPerDecision).median()},
 			figure{"denied %", roundsOf(outcomes[i], outcome.deniedPercent).median()},
 			figure{"ours over it", first.over(decided).median()})
 		if c.peer {
@@ -98,9 +101,21 @@ func (b *bench) compete(ctx context.Context, l load, contestants []contestant, r
 	measures := make([]func() outcome, len(contestants))
 	for i, c := range contestants {
 		l.put(ctx, c, b.duration/2)
-		measures[i] = func() outcome { return l.put(ctx, c, duration) }
+		measures[i] = func() outcome {
+			before, redisBefore := cpuTime(), b.redisCPU()
+			o := l.put(ctx, c, duration)
+			o.cpu, o.redisCPU = cpuTime()-before, b.redisCPU()-redisBefore
+			return o
+		}
 	}
 	return inTurns(rounds, measures...)
+}
+
+// redisCPU is what the server has had of the processors.
+func (b *bench) redisCPU() time.Duration {
+	user, _ := strconv.ParseFloat(b.server.Info("used_cpu_user"), 64)
+	system, _ := strconv.ParseFloat(b.server.Info("used_cpu_sys"), 64)
+	return time.Duration((user + system) * float64(time.Second))
 }
 
 // deniedPercent is the part of the decisions that were denials.
