@@ -97,6 +97,25 @@ func TestRefundSeesTheStatusThatWasSent(t *testing.T) {
 	}
 }
 
+// copier is a writer that copies bodies itself, as a connection's does.
+type copier struct{ *httptest.ResponseRecorder }
+
+func (c copier) ReadFrom(src io.Reader) (int64, error) { return io.Copy(c.ResponseRecorder, src) }
+
+func TestRefundSeesTheStatusOfABodyCopiedByTheWriter(t *testing.T) {
+	t.Parallel()
+	var got int
+	refund := func(_ *http.Request, status int) bool { got = status; return false }
+	limited := nethttplimit.New(newLimiter(t, ratelimit.PerHour(5)), nethttplimit.Config{Refund: refund})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader("x"))
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	limited.ServeHTTP(copier{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/", nil))
+	if got != http.StatusOK {
+		t.Errorf("%d, want 200", got)
+	}
+}
+
 // serveQuietly serves r, and recovers as a server does. Its writer ignores a
 // second status without a word.
 func serveQuietly(h http.Handler, r *http.Request) {

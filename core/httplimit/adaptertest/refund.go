@@ -142,7 +142,10 @@ func (s suite[C, H]) testRefundClientGone(t *testing.T) {
 	var handler seen
 	store, gate := newStore(), make(chan struct{})
 	reply := Reply{Seen: func(res ratelimit.Result, ok bool) { handler.note(res, ok); <-gate }, Status: 200}
-	client := s.start(t, s.route("/", reply, limiter(t, store, "login", ratelimit.PerHour(2)), refundSuccesses[C, H](newStatuses())))
+	contexts := make(chan context.Context, 1)
+	config := refundSuccesses[C, H](newStatuses())
+	config.Key = s.By(func(r httplimit.Request) (string, error) { contexts <- r.Context; return "alice", nil })
+	client := s.start(t, s.route("/", reply, limiter(t, store, "login", ratelimit.PerHour(2)), config))
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	request := client.request(ctx, http.MethodGet, "/")
@@ -157,6 +160,9 @@ func (s suite[C, H]) testRefundClientGone(t *testing.T) {
 	leave()
 	if err := <-left; err == nil {
 		t.Error("the client has got a response, so it had not gone")
+	}
+	if ctx := <-contexts; !s.IgnoresClients {
+		eventually(t, "the server knows", func() bool { return ctx.Err() != nil })
 	}
 	close(gate)
 	eventually(t, "the tokens are given back", func() bool { return len(store.refunded()) == 1 })
