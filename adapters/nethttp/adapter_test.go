@@ -50,7 +50,7 @@ func handler(reply adaptertest.Reply) http.HandlerFunc {
 		reply.Seen(nethttplimit.ResultFrom(r))
 		switch {
 		case reply.Panic:
-			panic(http.ErrAbortHandler)
+			panic("handler")
 		case reply.Upgrade:
 			upgrade(w)
 		case reply.Chunks != nil:

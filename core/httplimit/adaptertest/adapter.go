@@ -82,7 +82,8 @@ type Limit[C, H any] struct {
 type Reply struct {
 	// Seen is never nil.
 	Seen func(res ratelimit.Result, ok bool)
-	// Panic panics with http.ErrAbortHandler.
+	// Panic panics. The value does not matter, but let it not be
+	// http.ErrAbortHandler, for which some frameworks make an exception.
 	Panic bool
 	// Err is returned, or recorded without writing anything.
 	Err error
