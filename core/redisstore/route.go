@@ -25,28 +25,15 @@ func newRouter(rdb redis.UniversalClient, s settings) router {
 	switch rdb := rdb.(type) {
 	case *redis.ClusterClient:
 		return &clusterRouter{rdb: rdb, prefix: s.prefix, budget: s.budget, lanes: lanes{new: func(node *redis.Client) *lane {
-			return newLane(s, impatient(node, s), rdb, func() { rdb.ReloadState(context.Background()) })
+			return newLane(s, node, rdb, func() { rdb.ReloadState(context.Background()) })
 		}}}
 	case *redis.Ring:
 		return &ringRouter{rdb: rdb, prefix: s.prefix, lanes: lanes{new: func(node *redis.Client) *lane {
-			return newLane(s, impatient(node, s), nil, nil)
+			return newLane(s, node, nil, nil)
 		}}}
-	case *redis.Client:
-		return &singleRouter{newLane(s, impatient(rdb, s), nil, nil)}
 	default:
 		return &singleRouter{newLane(s, rdb, nil, nil)}
 	}
-}
-
-// impatient is node with read and write timeouts of the budget, on the same
-// connections: by default a client waits 5 s for a reply, whatever its ctx says.
-// A client that has these timeouts already is left alone, because go-redis'
-// WithTimeout loses the hooks that its owner has added.
-func impatient(node *redis.Client, s settings) conn {
-	if opts := node.Options(); opts.ReadTimeout == s.budget && opts.WriteTimeout == s.budget {
-		return node
-	}
-	return node.WithTimeout(s.budget)
 }
 
 // singleRouter is for one node.

@@ -1,0 +1,207 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	ratelimit "github.com/atomicbucket/ratelimit/core"
+)
+
+// gate holds up what a client sends until it is opened.
+type gate struct{ open chan struct{} }
+
+func (g gate) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (g gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		<-g.open
+		return next(ctx, cmd)
+	}
+}
+
+func (g gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		<-g.open
+		return next(ctx, cmds)
+	}
+}
+
+// gated is a store on a miniredis behind a closed gate, and its one lane.
+func gated(t *testing.T, opts ...Option) (store *Store, l *lane, open func()) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	server.SetTime(time.Unix(1_800_000_000, 0))
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = rdb.Close() })
+	g := gate{make(chan struct{})}
+	open = sync.OnceFunc(func() { close(g.open) })
+	t.Cleanup(open)
+	rdb.AddHook(g)
+	store, err := New(rdb, append([]Option{WithBudget(time.Minute)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err = store.router.lane(t.Context(), &probe[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, l, open
+}
+
+// queued waits until so many callers wait in the queue for their call to be sent.
+func (l *lane) queued(t *testing.T, callers int) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for waiting := -1; waiting != callers; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d callers are in the queue, want %d", waiting, callers)
+		}
+		l.mu.Lock()
+		waiting = 0
+		for _, c := range l.queue {
+			waiting += len(c.waiters)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// busy sends so many calls that the next one has to wait.
+func (l *lane) busy(t *testing.T, store *Store) {
+	t.Helper()
+	for i := range minInFlight {
+		go func() { _, _ = store.Take(context.Background(), oneOf(fmt.Sprint("busy", i), 1)) }()
+		deadline := time.Now().Add(30 * time.Second)
+		for l.flying() != i+1 {
+			if time.Now().After(deadline) {
+				t.Fatal("the lane sends nothing")
+			}
+		}
+	}
+}
+
+func (l *lane) flying() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) > 0 {
+		return -1
+	}
+	return l.inFlight
+}
+
+// oneOf is a bucket of key with room for 4 calls of cost 1.
+func oneOf(key string, cost int64) []ratelimit.Bucket {
+	return []ratelimit.Bucket{{Name: "test", Key: key, Capacity: 4e9, Charge: cost * 1e9}}
+}
+
+func TestCallersOfOneBucketShareACallAndAreGrantedInTheOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	store, l, open := gated(t)
+	l.busy(t, store)
+	const callers = 7
+	decisions := make([]ratelimit.Decision, callers)
+	buckets := make([][]ratelimit.Bucket, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		buckets[i] = oneOf("k", 1)
+		wg.Go(func() { decisions[i], _ = store.Take(context.Background(), buckets[i]) })
+		l.queued(t, i+1)
+	}
+	l.mu.Lock()
+	if calls := len(l.queue); calls != 1 {
+		t.Errorf("%d callers wait for %d calls, want one", callers, calls)
+	}
+	l.mu.Unlock()
+	open()
+	wg.Wait()
+	for i, decision := range decisions {
+		left := min(int64(i)+1, 4) * 1e9
+		if decision.Allowed != (i < 4) || buckets[i][0].Deficit != left {
+			t.Errorf("caller %d: allowed %v with a deficit of %d, want %v and %d", i, decision.Allowed, buckets[i][0].Deficit, i < 4, left)
+		}
+	}
+}
+
+func TestCallersOfOtherCostsAndBucketsDoNotShareACall(t *testing.T) {
+	t.Parallel()
+	store, l, open := gated(t)
+	l.busy(t, store)
+	var wg sync.WaitGroup
+	for i, buckets := range [][]ratelimit.Bucket{oneOf("k", 1), oneOf("k", 2), oneOf("l", 1)} {
+		wg.Go(func() {
+			if decision, err := store.Take(context.Background(), buckets); err != nil || !decision.Allowed {
+				t.Errorf("caller %d: %v, %v", i, decision, err)
+			}
+		})
+		l.queued(t, i+1)
+	}
+	l.mu.Lock()
+	if calls := len(l.queue); calls != 3 {
+		t.Errorf("three different calls wait as %d", calls)
+	}
+	l.mu.Unlock()
+	open()
+	wg.Wait()
+}
+
+func TestACallerThatLeavesBeforeItsCallIsSentIsNotCharged(t *testing.T) {
+	t.Parallel()
+	store, l, open := gated(t)
+	l.busy(t, store)
+	ctx, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			if _, err := store.Take(ctx, oneOf("k", 1)); !errors.Is(err, context.Canceled) {
+				t.Errorf("Take: %v, want context.Canceled", err)
+			}
+		})
+		l.queued(t, i+1)
+	}
+	leave()
+	wg.Wait()
+	l.queued(t, 0)
+	open()
+	buckets := oneOf("k", 1)
+	if _, err := store.Peek(t.Context(), buckets); err != nil || buckets[0].Deficit != 0 {
+		t.Errorf("the bucket's deficit is %d (%v) after everybody left", buckets[0].Deficit, err)
+	}
+}
+
+func TestAnIdleLaneHoldsNoGoroutine(t *testing.T) {
+	t.Parallel()
+	store, l, open := gated(t)
+	open()
+	if _, err := store.Take(t.Context(), oneOf("k", 1)); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for l.flying() != 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("the lane still runs")
+		}
+	}
+}
+
+func TestANodeFarAwayGetsMorePipelines(t *testing.T) {
+	t.Parallel()
+	l := newLane(settings{batch: true}, nil, nil, nil)
+	for _, step := range []struct {
+		perCall time.Duration
+		want    int
+	}{{0, minInFlight}, {10 * time.Microsecond, minInFlight}, {100 * time.Microsecond, 4}, {10 * time.Millisecond, maxInFlight}} {
+		l.perCall = step.perCall
+		if got := l.allowed(); got != step.want {
+			t.Errorf("at %v per call: %d pipelines, want %d", step.perCall, got, step.want)
+		}
+	}
+}
