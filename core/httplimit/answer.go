@@ -7,7 +7,6 @@ import (
 )
 
 const (
-	problemTypes   = "https://iana.org/assignments/http-problem-types#"
 	contentProblem = "application/problem+json"
 	contentText    = "text/plain; charset=utf-8"
 
@@ -77,37 +76,6 @@ func newAnswer(status int, message string, problem []byte, req Request) Answer {
 		a.contentType = contentText
 	}
 	return a
-}
-
-// deniedProblem is the body of a 429. policies are the names of the limits that
-// did not admit the request.
-func deniedProblem(message string, policies ...string) []byte {
-	body := openProblem("quota-exceeded", message, http.StatusTooManyRequests)
-	body = append(body, `,"violated-policies":[`...)
-	for i, policy := range policies {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(body, '"')
-		body = append(body, policy...)
-		body = append(body, '"')
-	}
-	return append(body, "]}\n"...)
-}
-
-// unavailableProblem is the body of a 503.
-var unavailableProblem = append(openProblem("temporary-reduced-capacity", unavailableMessage, http.StatusServiceUnavailable), "}\n"...)
-
-// openProblem is the start of a problem, up to where more members may follow.
-// None of its values needs escaping.
-func openProblem(kind, title string, status int) []byte {
-	body := make([]byte, 0, 256)
-	body = append(body, `{"type":"`+problemTypes...)
-	body = append(body, kind...)
-	body = append(body, `","title":"`...)
-	body = append(body, title...)
-	body = append(body, `","status":`...)
-	return strconv.AppendInt(body, int64(status), 10)
 }
 
 // acceptsJSON reads the Accept header: whether the most specific range that

@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math/bits"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
 )
@@ -102,67 +98,6 @@ func (m *Middleware[C, H]) cost(c C) int {
 	return m.config.Cost(c)
 }
 
-// bucket is whose bucket the request spends from.
-func (m *Middleware[C, H]) bucket(c C, req Request) (*ratelimit.Limiter, string, error) {
-	limiter, err := m.limiterFor(c)
-	if err != nil {
-		return nil, "", err
-	}
-	key, err := m.key(c, req)
-	return limiter, key, err
-}
-
-func (m *Middleware[C, H]) limiterFor(c C) (*ratelimit.Limiter, error) {
-	if m.config.Limiter == nil {
-		return m.limiter, nil
-	}
-	limiter, err := m.config.Limiter(c)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("httplimit: Config.Limiter: %w", err)
-	case limiter != nil:
-		return limiter, nil
-	case m.limiter != nil:
-		return m.limiter, nil
-	default:
-		return nil, errors.New("httplimit: Config.Limiter has returned no limiter, and New was given none")
-	}
-}
-
-// The tags of keys. What Config.Key returns is copied behind its tag, so it may
-// share memory with the framework.
-const (
-	tagKey    = "k:"
-	tagPeer   = "a:"
-	sharedKey = "*"
-)
-
-func (m *Middleware[C, H]) key(c C, req Request) (string, error) {
-	if m.config.Key != nil {
-		key, err := m.config.Key(c)
-		if err != nil {
-			return "", fmt.Errorf("httplimit: Config.Key: %w", err)
-		}
-		if key != "" {
-			return tagKey + key, nil
-		}
-	}
-	var buf [64]byte
-	key := peerFinder.appendKey(append(buf[:0], tagPeer...), req)
-	if len(key) > len(tagPeer) {
-		return string(key), nil
-	}
-	m.warnShared(req)
-	return sharedKey, nil
-}
-
-// warnShared says once that requests share a bucket that nobody has chosen.
-func (m *Middleware[C, H]) warnShared(req Request) {
-	if m.warnedShared.CompareAndSwap(false, true) {
-		slog.WarnContext(req.context(), "httplimit: a request has no key and its peer no address, as on a unix socket: all such requests share one bucket; set Config.Key", "limiter", m.name)
-	}
-}
-
 func (m *Middleware[C, H]) admit(o Outcome, out ResponseHeader) Outcome {
 	set := newHeaderSet()
 	m.config.Headers.quota(set, &o.Result, out)
@@ -221,77 +156,6 @@ func (m *Middleware[C, H]) unavailable(req Request, o Outcome, cause error, out 
 		o.Answer = newAnswer(http.StatusServiceUnavailable, unavailableMessage, unavailableProblem, req)
 	}
 	return o
-}
-
-// retryAfter is when an unavailable limiter is worth trying again: what an error
-// in the chain says, 0 if none does.
-func (m *Middleware[C, H]) retryAfter(cause error) time.Duration {
-	var hint interface{ RetryAfter() time.Duration }
-	if errors.As(cause, &hint) {
-		return hint.RetryAfter() + m.randomJitter()
-	}
-	return m.randomJitter()
-}
-
-// jitter makes every wait in res longer by the same random time.
-func (m *Middleware[C, H]) jitter(res *ratelimit.Result) {
-	jitter := m.randomJitter()
-	if jitter == 0 {
-		return
-	}
-	res.RetryAfter += jitter
-	limits := make([]ratelimit.LimitResult, len(res.Limits))
-	for i, l := range res.Limits {
-		if l.RetryAfter > 0 {
-			l.RetryAfter += jitter
-		}
-		limits[i] = l
-	}
-	if res.Limits != nil {
-		res.Limits = limits
-	}
-}
-
-func (m *Middleware[C, H]) randomJitter() time.Duration {
-	if m.config.RetryJitter <= 0 {
-		return 0
-	}
-	return rand.N(m.config.RetryJitter)
-}
-
-// problemFor is the body of a denial. Those of the limiter given to New are made
-// once.
-func (m *Middleware[C, H]) problemFor(res *ratelimit.Result) []byte {
-	denied := denials(res)
-	if res.Name != m.name {
-		return deniedProblem(deniedMessage, policies(res.Name, denied)...)
-	}
-	if problem, ok := m.problems.Load(denied); ok {
-		return problem.([]byte) //nolint:forcetypeassert // nothing else is stored
-	}
-	problem := deniedProblem(deniedMessage, policies(res.Name, denied)...)
-	m.problems.Store(denied, problem)
-	return problem
-}
-
-// denials are the limits that did not admit a call, as bits.
-func denials(res *ratelimit.Result) (denied uint64) {
-	eachLimit(res, func(i int, l ratelimit.LimitResult) {
-		if l.RetryAfter > 0 {
-			denied |= 1 << i
-		}
-	})
-	return denied
-}
-
-// policies are the names of the limits whose bit is set.
-func policies(name string, limits uint64) (names []string) {
-	for i := range bits.Len64(limits) {
-		if limits&(1<<i) != 0 {
-			names = append(names, string(appendPolicy(nil, name, i)))
-		}
-	}
-	return names
 }
 
 // Handler returns the Config's own handler for an Outcome whose Verdict is

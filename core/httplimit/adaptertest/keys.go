@@ -1,12 +1,8 @@
 package adaptertest
 
 import (
-	"bytes"
 	"errors"
-	"log"
-	"log/slog"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,98 +55,110 @@ func (s suite[C, H]) testDefaults(t *testing.T) {
 }
 
 func (s suite[C, H]) testKeys(t *testing.T) {
-	t.Run("a key and an address never meet", func(t *testing.T) {
-		t.Parallel()
+	t.Run("a key and an address never meet", s.testTags)
+	t.Run("without its header, a key falls back to the address", s.testMissingHeader)
+	t.Run("a header's value does not reach the store", s.testHashedHeader)
+	t.Run("keys that the framework's memory is behind stay as they were", s.testKeptKeys)
+	t.Run("Route is the pattern, and HEAD counts as GET", s.testRouteKey)
+	t.Run("a key's error is answered as unavailable", s.testKeyError)
+}
+
+func (s suite[C, H]) testTags(t *testing.T) {
+	t.Parallel()
+	var handler seen
+	config := httplimit.Config[C, H]{Key: s.native}
+	client := s.start(t, s.route("/", handler.ok(), limiter(t, newStore(), "api", ratelimit.PerHour(1)), config))
+	for _, user := range []string{"", "127.0.0.1", "a:127.0.0.1", "*", "k:*"} {
+		client.expect(200, "/", "X-User", user)
+		client.expect(429, "/", "X-User", user)
+	}
+}
+
+func (s suite[C, H]) testMissingHeader(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]httplimit.Key[C]{
+		"Header":  s.By(httplimit.Header("X-User")),
+		"FirstOf": httplimit.FirstOf(s.native, s.By(httplimit.ClientIP())),
+		"Join":    httplimit.Join(s.native, s.By(httplimit.Route)),
+	} {
 		var handler seen
-		config := httplimit.Config[C, H]{Key: s.native}
+		config := httplimit.Config[C, H]{Key: key}
 		client := s.start(t, s.route("/", handler.ok(), limiter(t, newStore(), "api", ratelimit.PerHour(1)), config))
-		for _, user := range []string{"", "127.0.0.1", "a:127.0.0.1", "*", "k:*"} {
-			client.expect(200, "/", "X-User", user)
-			client.expect(429, "/", "X-User", user)
+		client.expect(200, "/", "X-Other", "1")
+		if res := client.get("/", "X-Other", "2"); res.status != 429 {
+			t.Errorf("%s: a second request without the header got %d, want 429", name, res.status)
 		}
-	})
-	t.Run("without its header, a key falls back to the address", func(t *testing.T) {
-		t.Parallel()
-		for name, key := range map[string]httplimit.Key[C]{
-			"Header":  s.By(httplimit.Header("X-User")),
-			"FirstOf": httplimit.FirstOf(s.native, s.By(httplimit.ClientIP())),
-			"Join":    httplimit.Join(s.native, s.By(httplimit.Route)),
-		} {
-			var handler seen
-			config := httplimit.Config[C, H]{Key: key}
-			client := s.start(t, s.route("/", handler.ok(), limiter(t, newStore(), "api", ratelimit.PerHour(1)), config))
-			client.expect(200, "/", "X-Other", "1")
-			if res := client.get("/", "X-Other", "2"); res.status != 429 {
-				t.Errorf("%s: a second request without the header got %d, want 429", name, res.status)
-			}
-			client.expect(200, "/", "X-User", "alice")
+		client.expect(200, "/", "X-User", "alice")
+	}
+}
+
+func (s suite[C, H]) testHashedHeader(t *testing.T) {
+	t.Parallel()
+	var handler seen
+	store := newStore()
+	config := httplimit.Config[C, H]{Key: s.By(httplimit.Header("Authorization"))}
+	client := s.start(t, s.route("/", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(9)), config))
+	client.expect(200, "/", "Authorization", "Bearer secret")
+	client.expect(200, "/", "Authorization", "Bearer secret")
+	client.expect(200, "/", "Authorization", "Bearer other")
+	keys := store.takes()
+	if keys[0] != keys[1] || keys[0] == keys[2] || strings.Contains(keys[0], "secret") || !strings.HasPrefix(keys[0], "k:") {
+		t.Errorf("keys %q: want two alike and one other, hashed", keys)
+	}
+}
+
+func (s suite[C, H]) testKeptKeys(t *testing.T) {
+	t.Parallel()
+	var handler seen
+	store := newStore()
+	config := httplimit.Config[C, H]{Key: s.native}
+	client := s.start(t, s.route("/", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(5)), config))
+	var want []string
+	for round := range 5 {
+		for _, user := range []string{"alice", "bobby"} {
+			res := client.expect(200, "/", "X-User", user)
+			res.wantHeader(t, "X-RateLimit-Remaining", strconv.Itoa(4-round))
+			want = append(want, "k:"+user)
 		}
-	})
-	t.Run("a header's value does not reach the store", func(t *testing.T) {
-		t.Parallel()
-		var handler seen
-		store := newStore()
-		config := httplimit.Config[C, H]{Key: s.By(httplimit.Header("Authorization"))}
-		client := s.start(t, s.route("/", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(9)), config))
-		client.expect(200, "/", "Authorization", "Bearer secret")
-		client.expect(200, "/", "Authorization", "Bearer secret")
-		client.expect(200, "/", "Authorization", "Bearer other")
-		keys := store.takes()
-		if keys[0] != keys[1] || keys[0] == keys[2] || strings.Contains(keys[0], "secret") || !strings.HasPrefix(keys[0], "k:") {
-			t.Errorf("keys %q: want two alike and one other, hashed", keys)
-		}
-	})
-	t.Run("keys that the framework's memory is behind stay as they were", func(t *testing.T) {
-		t.Parallel()
-		var handler seen
-		store := newStore()
-		config := httplimit.Config[C, H]{Key: s.native}
-		client := s.start(t, s.route("/", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(5)), config))
-		var want []string
-		for round := range 5 {
-			for _, user := range []string{"alice", "bobby"} {
-				res := client.expect(200, "/", "X-User", user)
-				res.wantHeader(t, "X-RateLimit-Remaining", strconv.Itoa(4-round))
-				want = append(want, "k:"+user)
-			}
-		}
-		client.expect(429, "/", "X-User", "alice")
-		client.expect(200, "/", "X-User", "carol")
-		client.expect(429, "/", "X-User", "bobby")
-		want = append(want, "k:alice", "k:carol", "k:bobby")
-		if keys := store.takes(); !slices.Equal(keys, want) {
-			t.Errorf("keys in the store: %q, want %q", keys, want)
-		}
-	})
-	t.Run("Route is the pattern, and HEAD counts as GET", func(t *testing.T) {
-		t.Parallel()
-		var handler seen
-		store := newStore()
-		config := httplimit.Config[C, H]{Key: s.By(httplimit.Route)}
-		client := s.start(t, s.route("/items/{id}", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(9)), config))
-		client.expect(200, "/items/1")
-		client.expect(200, "/items/2")
-		client.do(http.MethodHead, "/items/3")
-		client.do(http.MethodPost, "/items/1")
-		keys := store.takes()
-		if len(keys) != 4 || keys[0] != keys[1] || keys[0] != keys[2] || keys[0] == keys[3] {
-			t.Fatalf("keys %q: want three alike and one other", keys)
-		}
-		if !strings.HasPrefix(keys[0], "k:GET ") || !strings.Contains(keys[0], "id") {
-			t.Errorf("key %q: want method and pattern", keys[0])
-		}
-	})
-	t.Run("a key's error is answered as unavailable", func(t *testing.T) {
-		t.Parallel()
-		var handler seen
-		store := newStore()
-		config := httplimit.Config[C, H]{Key: func(C) (string, error) { return "alice", errBroken }}
-		client := s.start(t, s.route("/", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(9)), config))
-		client.expect(503, "/").wantHeader(t, "Retry-After", "1")
-		if handler.count() != 0 || len(store.takes()) != 0 {
-			t.Error("the handler has run or the store was asked")
-		}
-	})
+	}
+	client.expect(429, "/", "X-User", "alice")
+	client.expect(200, "/", "X-User", "carol")
+	client.expect(429, "/", "X-User", "bobby")
+	want = append(want, "k:alice", "k:carol", "k:bobby")
+	if keys := store.takes(); !slices.Equal(keys, want) {
+		t.Errorf("keys in the store: %q, want %q", keys, want)
+	}
+}
+
+func (s suite[C, H]) testRouteKey(t *testing.T) {
+	t.Parallel()
+	var handler seen
+	store := newStore()
+	config := httplimit.Config[C, H]{Key: s.By(httplimit.Route)}
+	client := s.start(t, s.route("/items/{id}", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(9)), config))
+	client.expect(200, "/items/1")
+	client.expect(200, "/items/2")
+	client.do(http.MethodHead, "/items/3")
+	client.do(http.MethodPost, "/items/1")
+	keys := store.takes()
+	if len(keys) != 4 || keys[0] != keys[1] || keys[0] != keys[2] || keys[0] == keys[3] {
+		t.Fatalf("keys %q: want three alike and one other", keys)
+	}
+	if !strings.HasPrefix(keys[0], "k:GET ") || !strings.Contains(keys[0], "id") {
+		t.Errorf("key %q: want method and pattern", keys[0])
+	}
+}
+
+func (s suite[C, H]) testKeyError(t *testing.T) {
+	t.Parallel()
+	var handler seen
+	store := newStore()
+	config := httplimit.Config[C, H]{Key: func(C) (string, error) { return "alice", errBroken }}
+	client := s.start(t, s.route("/", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(9)), config))
+	client.expect(503, "/").wantHeader(t, "Retry-After", "1")
+	if handler.count() != 0 || len(store.takes()) != 0 {
+		t.Error("the handler has run or the store was asked")
+	}
 }
 
 func (s suite[C, H]) testLimiters(t *testing.T) {
@@ -245,74 +253,4 @@ func (s suite[C, H]) testSharedBucket(t *testing.T) {
 	if n := strings.Count(logged.String(), "level=WARN"); n != 1 {
 		t.Errorf("logged %d warnings, want 1: %s", n, logged)
 	}
-}
-
-// captureLog returns what the default logger writes until the test ends.
-func captureLog(t *testing.T) *logBuffer {
-	logged := new(logBuffer)
-	before, out, flags := slog.Default(), log.Writer(), log.Flags()
-	slog.SetDefault(slog.New(slog.NewTextHandler(logged, nil)))
-	t.Cleanup(func() {
-		slog.SetDefault(before)
-		log.SetOutput(out)
-		log.SetFlags(flags)
-	})
-	return logged
-}
-
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *logBuffer) Len() int { return len(b.String()) }
-
-func (s suite[C, H]) testRegistration(t *testing.T) {
-	l := limiter(t, newStore(), "api", ratelimit.PerHour(1))
-	type config = httplimit.Config[C, H]
-	for name, register := range map[string]func() Limit[C, H]{
-		"no limiter":      func() Limit[C, H] { return Limit[C, H]{} },
-		"two Configs":     func() Limit[C, H] { return Limit[C, H]{l, []config{{}, {}}} },
-		"negative jitter": func() Limit[C, H] { return Limit[C, H]{l, []config{{RetryJitter: -1}}} },
-		"unknown headers": func() Limit[C, H] { return Limit[C, H]{l, []config{{Headers: 128}}} },
-		"headers and none": func() Limit[C, H] {
-			return Limit[C, H]{l, []config{{Headers: httplimit.NoHeaders | httplimit.XRateLimit}}}
-		},
-		"two X-RateLimits": func() Limit[C, H] {
-			return Limit[C, H]{l, []config{{Headers: httplimit.GitHub | httplimit.XRateLimit}}}
-		},
-		"everyone trusted":  func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: s.trusting("0.0.0.0/0")}}} },
-		"all IPv6 trusted":  func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: s.trusting("::/0")}}} },
-		"a nil key":         func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: httplimit.FirstOf[C](nil)}}} },
-		"nothing to join":   func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: httplimit.Join[C]()}}} },
-		"a nameless header": func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: s.By(httplimit.Header(""))}}} },
-	} {
-		t.Run(name+" is refused with a sentence", func(t *testing.T) {
-			listener := listen(t, "tcp4", "127.0.0.1:0")
-			defer func() {
-				if said, ok := recover().(string); !ok || !strings.HasPrefix(said, "httplimit: ") {
-					t.Errorf("New has not panicked with a sentence: %v", said)
-				}
-			}()
-			var handler seen
-			limit := register()
-			s.Serve(t, listener, []Route[C, H]{{Path: "/", Done: func() {}, Limits: []Limit[C, H]{limit}, Handler: s.Handler(handler.ok())}})
-		})
-	}
-}
-
-func (s suite[C, H]) trusting(prefix string) httplimit.Key[C] {
-	return s.By(httplimit.ClientIP(netip.MustParsePrefix(prefix)))
 }
