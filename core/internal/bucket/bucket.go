@@ -21,17 +21,21 @@ const skew = int64(time.Second / time.Microsecond)
 // tokens per period. It is rounded up, so that the rate served is never above
 // the rate asked for. tokens must be positive.
 func Interval(tokens int, period time.Duration) int64 {
-	perToken := int64(period) / int64(tokens)
-	if int64(period)%int64(tokens) != 0 {
-		perToken++
-	}
-	return (perToken + int64(time.Microsecond) - 1) / int64(time.Microsecond)
+	return divideUp(divideUp(int64(period), int64(tokens)), int64(time.Microsecond))
 }
 
 // Millis returns a capacity in whole milliseconds, rounded up. Buckets of one
 // name and key are the same bucket when it is equal.
-func Millis(capacity int64) int64 {
-	return (capacity + 999) / 1000
+func Millis(capacity int64) int64 { return divideUp(capacity, 1000) }
+
+// divideUp is n / by, rounded up. It does not add before it divides: periods
+// may be as long as an int64 holds.
+func divideUp(n, by int64) int64 {
+	quotient := n / by
+	if n%by > 0 {
+		quotient++
+	}
+	return quotient
 }
 
 // Deficit returns how far the bucket is from full: full_at - now, held between
