@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"time"
 )
 
 // callerRounds for each of -rounds: the difference is small, and turns are short
@@ -63,12 +64,12 @@ func measureAllocations(ctx context.Context, b *bench, s *section) error {
 			return err
 		}
 		for _, c := range contestants {
-			a := allocations(5000, func() { _, _ = c.allow(ctx, sampleKey) })
+			a := b.allocations(func() { _, _ = c.allow(ctx, sampleKey) })
 			s.row(c.name+decided.how, figure{"allocations", a.count}, figure{"bytes", a.bytes})
 		}
 		leave()
 	}
-	s.note("of the whole process, over 5,000 calls of one caller; a bare EVALSHA makes its key's name too")
+	s.note("of the whole process, over a number of calls of one caller; a bare EVALSHA makes its key's name too")
 	return nil
 }
 
@@ -76,8 +77,9 @@ func measureAllocations(ctx context.Context, b *bench, s *section) error {
 type allocated struct{ count, bytes float64 }
 
 // allocations is the least of several counts: what others allocate meanwhile
-// only adds.
-func allocations(calls int, f func()) allocated {
+// only adds. A count is over 5,000 calls in a round of half a second.
+func (b *bench) allocations(f func()) allocated {
+	calls := max(int(b.duration/(100*time.Microsecond)), 50)
 	var least allocated
 	for i := range 3 {
 		if a := count(calls, f); i == 0 || a.count < least.count {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -55,7 +56,24 @@ var (
 // go-redis' defaults, because the documentation of each limiter starts with
 // redis.NewClient(&redis.Options{Addr: ...}).
 func (b *bench) clientOptions() *redis.Options {
-	return &redis.Options{Addr: b.server.Addr(), PoolSize: b.pool}
+	options := &redis.Options{}
+	if b.fit {
+		options = redisstore.Options()
+	}
+	options.Addr, options.PoolSize = b.server.Addr(), b.pool
+	return options
+}
+
+// describeClients says which options the clients have.
+func (b *bench) describeClients() string {
+	options, pool := "go-redis' default options", "10 connections per processor"
+	if b.fit {
+		options = "redisstore.Options()"
+	}
+	if b.pool != 0 {
+		pool = fmt.Sprintf("%d connections", b.pool)
+	}
+	return options + ", " + pool
 }
 
 // enter makes the contestants of these names, each on a client of its own.

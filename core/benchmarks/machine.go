@@ -15,7 +15,7 @@ type machine struct {
 	Go      string            `json:"go"`
 	OS      string            `json:"os"`
 	Redis   string            `json:"redis"`
-	Client  string            `json:"client"`
+	Clients string            `json:"clients"`
 	Rounds  int               `json:"rounds"`
 	Round   string            `json:"round"`
 	Modules map[string]string `json:"modules"`
@@ -31,18 +31,13 @@ var measured = []string{
 }
 
 func describeMachine(b *bench) machine {
-	options := b.clientOptions()
-	client := "go-redis' default options, pool of 10 per processor"
-	if options.PoolSize != 0 {
-		client = "go-redis' default options, pool as given by -pool"
-	}
 	return machine{
 		CPU:     cpuModel(),
 		Cores:   runtime.NumCPU(),
 		Go:      runtime.Version(),
 		OS:      runtime.GOOS + "/" + runtime.GOARCH,
 		Redis:   b.server.Info("redis_version"),
-		Client:  client,
+		Clients: b.describeClients(),
 		Rounds:  b.rounds,
 		Round:   b.duration.String(),
 		Modules: moduleVersions(),

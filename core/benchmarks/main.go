@@ -18,6 +18,7 @@ type bench struct {
 	rounds   int
 	duration time.Duration // of one subject in one round
 	pool     int           // connections of each client; 0 is go-redis' default
+	fit      bool          // all clients have redisstore.Options
 	server   *redistest.Server
 }
 
@@ -56,6 +57,7 @@ func run() error {
 	flag.IntVar(&b.rounds, "rounds", 5, "how often each subject is measured")
 	flag.DurationVar(&b.duration, "duration", 500*time.Millisecond, "how long each subject is measured in a round")
 	flag.IntVar(&b.pool, "pool", 0, "connections of each client, peers' included; 0 is go-redis' default, 10 per processor")
+	flag.BoolVar(&b.fit, "fit", false, "give all clients redisstore.Options(), peers' included, instead of go-redis' defaults")
 	growth := flag.Bool("growth", false, "also measure how time and memory grow; takes minutes more")
 	asJSON := flag.Bool("json", false, "print JSON")
 	only := flag.String("only", "", "measure only the sections whose title matches this regular expression")

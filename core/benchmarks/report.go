@@ -105,7 +105,7 @@ func (p *textPrinter) machine(m machine) {
 	for _, path := range slices.Sorted(maps.Keys(m.Modules)) {
 		fmt.Fprintf(p.out, "%s %s\n", path, m.Modules[path])
 	}
-	fmt.Fprintf(p.out, "all clients: %s\n", m.Client)
+	fmt.Fprintf(p.out, "all clients: %s\n", m.Clients)
 	fmt.Fprintf(p.out, "medians of %d rounds of %s each, taken in turns; [middle half of the rounds]\n", m.Rounds, m.Round)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,11 +14,12 @@ const (
 	// pipelined is how many calls go out together, so that Redis is at work all
 	// the time and what it spends on the network is shared.
 	pipelined = 32
-	// pipelines are sent for one figure.
-	pipelines = 150
 	// scriptRounds for each of -rounds: one takes some 30 ms only.
 	scriptRounds = 5
 )
+
+// pipelines are sent for one figure: 150 in a round of half a second.
+func (b *bench) pipelines() int { return max(int(b.duration/(3300*time.Microsecond)), 1) }
 
 // scripted is a script that is run again and again, on one key after the other.
 type scripted struct {
@@ -46,7 +48,7 @@ func measureScripts(ctx context.Context, b *bench, s *section) error {
 	}
 	s.atMost("admitted over GET + SET PX", rounds(all[2]).over(yardstick), 1.75, "x")
 	s.atMost("denied over GET + SET PX", rounds(all[3]).over(yardstick), 1.1, "x")
-	s.note("INFO commandstats after CONFIG RESETSTAT, %d calls a round, pipelined %d deep over %d keys", pipelined*pipelines, pipelined, pipelined)
+	s.note("INFO commandstats after CONFIG RESETSTAT, %d calls a round, pipelined %d deep over %d keys", pipelined*b.pipelines(), pipelined, pipelined)
 	s.note("throttled decides in three commands, of which only the last is a script, and is not here")
 	return nil
 }
@@ -100,7 +102,7 @@ func (b *bench) microsecondsPerCall(ctx context.Context, rdb *redis.Client, s sc
 	b.server.Do("FLUSHALL")
 	s.run(ctx, rdb)
 	b.server.Do("CONFIG", "RESETSTAT")
-	for range pipelines {
+	for range b.pipelines() {
 		s.run(ctx, rdb)
 	}
 	return float64(b.server.Usec("evalsha")) / float64(b.server.Calls("evalsha"))

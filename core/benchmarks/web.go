@@ -56,27 +56,27 @@ func measureHTTP(ctx context.Context, b *bench, s *section) error {
 	if err != nil {
 		return err
 	}
-	s.limiterRow(ctx, "Allow alone, admitted by memstore", admitting)
-	s.limiterRow(ctx, "Allow alone, denied by the shortcut", denying)
+	s.limiterRow(ctx, b, "Allow alone, admitted by memstore", admitting)
+	s.limiterRow(ctx, b, "Allow alone, denied by the shortcut", denying)
 	for _, site := range sites {
-		bare := s.siteRow(site.framework+", bare", site.bare, allocated{})
-		s.siteRow(site.framework+", admitted by memstore", site.limitedBy(admitting), bare)
-		s.siteRow(site.framework+", denied by the shortcut", site.limitedBy(denying), bare)
+		bare := s.siteRow(b, site.framework+", bare", site.bare, allocated{})
+		s.siteRow(b, site.framework+", admitted by memstore", site.limitedBy(admitting), bare)
+		s.siteRow(b, site.framework+", denied by the shortcut", site.limitedBy(denying), bare)
 	}
-	bare := allocations(2000, requests(netHTTP.bare))
-	s.siteRow("httprate in memory, admitted", httprate.LimitByIP(1e9, time.Hour)(netHTTP.bare), bare)
-	s.siteRow("httprate in memory, denied", httprate.LimitByIP(1, time.Hour)(netHTTP.bare), bare)
+	bare := b.allocations(requests(netHTTP.bare))
+	s.siteRow(b, "httprate in memory, admitted", httprate.LimitByIP(1e9, time.Hour)(netHTTP.bare), bare)
+	s.siteRow(b, "httprate in memory, denied", httprate.LimitByIP(1, time.Hour)(netHTTP.bare), bare)
 	s.note("added: beside the bare request. Headers and a denial's body are in it")
 	return nil
 }
 
-func (s *section) limiterRow(ctx context.Context, who string, l *ratelimit.Limiter) {
-	a := allocations(2000, func() { _, _ = l.Allow(ctx, sampleKey) })
+func (s *section) limiterRow(ctx context.Context, b *bench, who string, l *ratelimit.Limiter) {
+	a := b.allocations(func() { _, _ = l.Allow(ctx, sampleKey) })
 	s.row(who, figure{"allocations", a.count}, figure{"bytes", a.bytes}, figure{"added", a.count})
 }
 
-func (s *section) siteRow(who string, handler http.Handler, bare allocated) allocated {
-	a := allocations(2000, requests(handler))
+func (s *section) siteRow(b *bench, who string, handler http.Handler, bare allocated) allocated {
+	a := b.allocations(requests(handler))
 	s.row(who, figure{"allocations", a.count}, figure{"bytes", a.bytes}, figure{"added", a.count - bare.count})
 	return a
 }
