@@ -9,6 +9,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,10 +194,32 @@ func (r *report) printSkipped(redis bool) {
 	fmt.Printf("\n#### SKIPPED: %d tests did not run ####\n", r.skipped)
 	for _, why := range slices.Sorted(maps.Keys(r.reasons)) {
 		fmt.Printf("%s:\n", why)
-		for _, t := range r.reasons[why] {
-			fmt.Printf("    %s %s\n", t.pkg, t.name)
+		printTests(r.reasons[why])
+	}
+}
+
+// printTests prints a line for each test with the number of its subtests.
+func printTests(tests []test) {
+	subtests := map[test]int{}
+	for _, t := range tests {
+		top, _, isSubtest := strings.Cut(t.name, "/")
+		if t.name = top; isSubtest {
+			subtests[t]++
+		} else {
+			subtests[t] += 0
 		}
 	}
+	for _, t := range slices.SortedFunc(maps.Keys(subtests), byName) {
+		if n := subtests[t]; n > 0 {
+			fmt.Printf("    %s %s (%d of its subtests)\n", t.pkg, t.name, n)
+			continue
+		}
+		fmt.Printf("    %s %s\n", t.pkg, t.name)
+	}
+}
+
+func byName(a, b test) int {
+	return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.name, b.name))
 }
 
 func (r *report) close() error {
