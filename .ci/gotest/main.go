@@ -41,7 +41,7 @@ func run(args []string) error {
 		}
 	}
 	if !slices.Contains(flags, "-race") {
-		fmt.Println("\n#### NO RACE DETECTOR: it needs cgo and a C compiler, and none was found ####")
+		fmt.Println("\n#### WITHOUT THE RACE DETECTOR: -race needs cgo and a C compiler ####")
 	}
 	r.printSkipped(redis)
 	return r.close()
