@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/atomicbucket/ratelimit/core/internal/bucket"
 )
 
 // failureMode is who decides when the store cannot.
@@ -43,9 +45,16 @@ func (f failure) validate(rules []rule) error {
 
 // interval is the time in which a token refills at a share of r's rate, in
 // whole microseconds, rounded up. The local bucket keeps r's capacity and
-// charges each token this much, which makes its burst share * burst.
+// charges each token this much, which makes its burst share * burst. A share of
+// less than one token is capacity + 1, however small.
 func (f failure) interval(r rule) int64 {
-	return int64(math.Ceil(float64(r.interval) / f.share))
+	// A share such as 1.0/49 is not exact, and its quotient may lie just above a
+	// whole number, which must not be rounded up to the next.
+	interval := math.Ceil(math.Nextafter(float64(r.interval)/f.share, 0))
+	if interval > float64(r.capacity) {
+		return r.capacity + 1
+	}
+	return int64(interval)
 }
 
 // localRules are rules as the local store applies them. Their limits stay those
@@ -73,14 +82,17 @@ func (f failure) decide(ctx context.Context, rules []rule, res Result, cause err
 }
 
 func (f failure) decideLocally(ctx context.Context, rules []rule, res Result) (Result, error) {
-	buckets := newBuckets(rules, res.Name, res.Key, res.Cost)
-	for i, r := range rules {
-		if buckets[i].Charge > r.capacity {
+	for _, r := range rules {
+		if int64(res.Cost) > bucket.Fits(0, r.capacity, r.interval) {
 			return res, fmt.Errorf("%w: cost %d is above the local share of limit %q: %w", ErrUnavailable, res.Cost, r.limit, res.Cause)
 		}
 	}
+	buckets := newBuckets(rules, res.Name, res.Key, res.Cost)
 	decision, err := f.local.Take(ctx, buckets)
 	if err != nil {
+		if ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		}
 		return res, fmt.Errorf("%w: %w; local store: %w", ErrUnavailable, res.Cause, err)
 	}
 	res.Allowed, res.Source = decision.Allowed, SourceLocal

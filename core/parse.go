@@ -33,8 +33,8 @@ var errLimitSyntax = errors.New(`want "TOKENS/PERIOD" or "TOKENS/PERIOD burst BU
 //	5/min
 //	100/15m burst 10
 //
-// It returns an error that quotes s when s is not of that form or is not a
-// limit that [New] would accept.
+// It returns an error that quotes the limit when s is not of that form or is
+// not a limit that [New] would accept.
 func ParseLimit(s string) (Limit, error) {
 	l, err := parseLimit(s)
 	if err != nil {

@@ -1,0 +1,180 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	ratelimit "github.com/atomicbucket/ratelimit/core"
+	"github.com/atomicbucket/ratelimit/core/memstore"
+)
+
+// A store in memory stands in for redisstore.New(rdb) in these examples.
+
+func ExampleLimiter() {
+	store := memstore.New()
+	limiter, err := ratelimit.New(store, "api", ratelimit.PerMinute(60).WithBurst(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		res, err := limiter.Allow(context.Background(), "user:42")
+		if err != nil {
+			log.Fatal(err)
+		}
+		if !res.Allowed {
+			fmt.Printf("slow down, try again in %v\n", res.RetryAfter.Round(time.Second))
+			continue
+		}
+		fmt.Printf("welcome, %d more at once\n", res.Remaining)
+	}
+	// Output:
+	// welcome, 1 more at once
+	// welcome, 0 more at once
+	// slow down, try again in 1s
+}
+
+func ExampleLimiter_AllowN() {
+	limiter, err := ratelimit.New(memstore.New(), "export", ratelimit.PerDay(100))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	for _, rows := range []int{80, 30, 500} {
+		res, err := limiter.AllowN(ctx, "tenant:7", rows)
+		switch {
+		case errors.Is(err, ratelimit.ErrCostExceedsBurst):
+			fmt.Println(rows, "rows: never, ask for less")
+		case err != nil:
+			log.Fatal(err)
+		case !res.Allowed:
+			fmt.Println(rows, "rows: not now,", res.Remaining, "are left")
+		default:
+			fmt.Println(rows, "rows: go on")
+		}
+	}
+	// Output:
+	// 80 rows: go on
+	// 30 rows: not now, 20 are left
+	// 500 rows: never, ask for less
+}
+
+func ExampleLimiter_With() {
+	base, err := ratelimit.New(memstore.New(), "api", ratelimit.PerDay(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	plans := map[string]ratelimit.Limit{"free": ratelimit.PerDay(2), "paid": ratelimit.PerDay(1000)}
+	for _, plan := range []string{"free", "paid"} {
+		limiter, err := base.With(plans[plan])
+		if err != nil {
+			log.Fatal(err)
+		}
+		res, err := limiter.Allow(context.Background(), "user on "+plan)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(plan, res.Remaining)
+	}
+	// Output:
+	// free 1
+	// paid 999
+}
+
+func ExampleLimiter_Refund() {
+	limiter, err := ratelimit.New(memstore.New(), "login", ratelimit.PerHour(5))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	attempt := func(right bool) {
+		if res, err := limiter.Allow(ctx, "ip:192.0.2.1"); err != nil || !res.Allowed {
+			log.Fatal(res, err)
+		}
+		if right { // only failures count
+			if err := limiter.Refund(ctx, "ip:192.0.2.1", 1); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	attempt(false)
+	attempt(true)
+	attempt(true)
+	res, err := limiter.Peek(ctx, "ip:192.0.2.1")
+	fmt.Println(res.Remaining, err)
+	// Output:
+	// 4 <nil>
+}
+
+func ExampleLimit() {
+	steady := ratelimit.PerSecond(10)
+	bursty := ratelimit.PerSecond(10).WithBurst(50)
+	rare := ratelimit.Per(3, 15*time.Minute)
+	fmt.Println(steady)
+	fmt.Println(bursty)
+	fmt.Println(rare)
+	// Output:
+	// 10/s
+	// 10/s burst 50
+	// 3/15m0s
+}
+
+func ExampleParseLimit() {
+	limit, err := ratelimit.ParseLimit("100/15m burst 10")
+	fmt.Println(limit.Tokens, limit.Period, limit.Burst, err)
+	_, err = ratelimit.ParseLimit("lots/s")
+	fmt.Println(err)
+	// Output:
+	// 100 15m0s 10 <nil>
+	// ratelimit: limit "lots/s": tokens is "lots", must be a whole number of at least 1
+}
+
+func ExampleWithLimit() {
+	limiter, err := ratelimit.New(memstore.New(), "api", ratelimit.PerMinute(2), ratelimit.WithLimit(ratelimit.PerDay(3)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	for range 3 {
+		res, err := limiter.Allow(ctx, "user:42")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(res.Allowed, "by", res.Limit, "with", res.Limits[0].Remaining, "and", res.Limits[1].Remaining, "left")
+	}
+	// Output:
+	// true by 2/min burst 2 with 1 and 2 left
+	// true by 2/min burst 2 with 0 and 1 left
+	// false by 2/min burst 2 with 0 and 1 left
+}
+
+func ExampleFailLocal() {
+	// With four instances, each may admit a quarter of the limit while the
+	// store they share is out of reach.
+	limiter, err := ratelimit.New(outOfReach{}, "api", ratelimit.PerHour(8),
+		ratelimit.FailLocal(memstore.New(), 0.25),
+		ratelimit.WithLogger(quiet))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		res, err := limiter.Allow(context.Background(), "user:42")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(res.Allowed, res.Source, res.Cause)
+	}
+	// Output:
+	// true local out of reach
+	// true local out of reach
+	// false local out of reach
+}
+
+// outOfReach is a store that cannot decide.
+type outOfReach struct{ ratelimit.Store }
+
+func (outOfReach) Take(context.Context, []ratelimit.Bucket) (ratelimit.Decision, error) {
+	return ratelimit.Decision{}, errors.New("out of reach")
+}
