@@ -121,9 +121,9 @@ func TestADenialWritesNothing(t *testing.T) {
 
 func TestAKeyThatHoldsSomethingElseIsAConfigurationError(t *testing.T) {
 	t.Parallel()
-	real := func(t *testing.T) string { return redistest.Start(t).Addr() }
+	genuine := func(t *testing.T) string { return redistest.Start(t).Addr() }
 	fake := func(t *testing.T) string { return newClocked(t).Addr() }
-	for name, start := range map[string]func(*testing.T) string{"redis": real, "miniredis": fake} {
+	for name, start := range map[string]func(*testing.T) string{"redis": genuine, "miniredis": fake} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rdb := clientOf(t, start(t))
