@@ -162,36 +162,3 @@ func TestARequestWhoseContextHasEndedIsNotAnswered(t *testing.T) {
 		t.Errorf("answered: %v %q", w.Header(), w.Body)
 	}
 }
-
-// What a middleware adds to a request: the key, the bucket's list, the headers'
-// text and values, and the request with its context.
-func BenchmarkMiddleware(b *testing.B) {
-	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	for _, bench := range []struct {
-		name   string
-		limit  ratelimit.Limit
-		config nethttplimit.Config
-	}{
-		{"admitted", ratelimit.Limit{Tokens: 1_000_000, Period: 1e9, Burst: 1_000_000_000}, nethttplimit.Config{}},
-		{"admitted/with Refund", ratelimit.Limit{Tokens: 1_000_000, Period: 1e9, Burst: 1_000_000_000}, nethttplimit.Config{Refund: always}},
-		{"denied", ratelimit.PerDay(1), nethttplimit.Config{}},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			limited := nethttplimit.New(newLimiter(b, bench.limit), bench.config)(next)
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
-			w := blank{http.Header{}}
-			b.ReportAllocs()
-			for b.Loop() {
-				clear(w.header)
-				limited.ServeHTTP(w, r)
-			}
-		})
-	}
-}
-
-// blank is a writer that allocates nothing.
-type blank struct{ header http.Header }
-
-func (b blank) Header() http.Header       { return b.header }
-func (blank) Write(p []byte) (int, error) { return len(p), nil }
-func (blank) WriteHeader(int)             {}
