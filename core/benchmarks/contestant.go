@@ -42,8 +42,11 @@ var peers = []string{redisRate, throttledRate, ulule}
 
 // limits that workloads use.
 var (
-	// plenty admits whatever is asked of it.
-	plenty = ratelimit.PerSecond(100).WithBurst(1e9)
+	// plenty admits whatever is asked of it. It refills as slowly as a burst of
+	// 1e9 may, since a bucket that is full again is gone from Redis.
+	plenty = ratelimit.PerSecond(32).WithBurst(1e9)
+	// lasting admits thousands, and keeps each key that was ever asked for.
+	lasting = ratelimit.PerHour(1).WithBurst(8000)
 	// ordinary is the limit of an API.
 	ordinary = ratelimit.PerSecond(10).WithBurst(20)
 	// logins is the limit of a login form.

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+
+	ratelimit "github.com/atomicbucket/ratelimit/core"
 )
 
 // measureGrowthOfKeys shows what more clients cost, admitted and denied.
@@ -17,10 +19,10 @@ func measureGrowthOfKeys(ctx context.Context, b *bench, s *section) error {
 			names[i] = keyOf(i)
 		}
 		l := load{callers: 64, key: func(n uint64) string { return names[n%uint64(keys)] }, timedEvery: timedEvery}
-		if err := b.grow(ctx, s, fmt.Sprintf("admitted, %s keys", number(float64(keys))), l, workload{limit: plenty}, names); err != nil {
+		if err := b.grow(ctx, s, fmt.Sprintf("admitted, %s keys", number(float64(keys))), l, lasting, names); err != nil {
 			return err
 		}
-		if err := b.grow(ctx, s, fmt.Sprintf("denied, %s keys", number(float64(keys))), l, workload{limit: none}, names); err != nil {
+		if err := b.grow(ctx, s, fmt.Sprintf("denied, %s keys", number(float64(keys))), l, none, names); err != nil {
 			return err
 		}
 	}
@@ -33,7 +35,7 @@ func measureGrowthOfKeys(ctx context.Context, b *bench, s *section) error {
 func measureGrowthOfCallers(ctx context.Context, b *bench, s *section) error {
 	for callers := 1; callers <= 4096; callers *= 4 {
 		l := load{callers: callers, key: anyKey, timedEvery: timedEvery}
-		if err := b.grow(ctx, s, fmt.Sprintf("%d callers", callers), l, workload{limit: plenty}, tenThousand); err != nil {
+		if err := b.grow(ctx, s, fmt.Sprintf("%d callers", callers), l, plenty, tenThousand); err != nil {
 			return err
 		}
 	}
@@ -42,9 +44,9 @@ func measureGrowthOfCallers(ctx context.Context, b *bench, s *section) error {
 
 // grow measures one size. The keys are made by the callers themselves, each
 // once.
-func (b *bench) grow(ctx context.Context, s *section, who string, l load, w workload, keys []string) error {
+func (b *bench) grow(ctx context.Context, s *section, who string, l load, limit ratelimit.Limit, keys []string) error {
 	b.server.Do("FLUSHALL")
-	contestants, leave, err := b.enter(ctx, w.limit, ours)
+	contestants, leave, err := b.enter(ctx, limit, ours)
 	if err != nil {
 		return err
 	}

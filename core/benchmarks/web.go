@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -58,16 +59,32 @@ func measureHTTP(ctx context.Context, b *bench, s *section) error {
 	}
 	s.limiterRow(ctx, b, "Allow alone, admitted by memstore", admitting)
 	s.limiterRow(ctx, b, "Allow alone, denied by the shortcut", denying)
+	var requests []request
 	for _, site := range sites {
-		bare := s.siteRow(b, site.framework+", bare", site.bare, allocated{})
-		s.siteRow(b, site.framework+", admitted by memstore", site.limitedBy(admitting), bare)
-		s.siteRow(b, site.framework+", denied by the shortcut", site.limitedBy(denying), bare)
+		requests = append(requests,
+			request{site.framework + ", bare", site.bare, site.bare, http.StatusNoContent},
+			request{site.framework + ", admitted by memstore", site.limitedBy(admitting), site.bare, http.StatusNoContent},
+			request{site.framework + ", denied by the shortcut", site.limitedBy(denying), site.bare, http.StatusTooManyRequests})
 	}
-	bare := b.allocations(requests(netHTTP.bare))
-	s.siteRow(b, "httprate in memory, admitted", httprate.LimitByIP(1e9, time.Hour)(netHTTP.bare), bare)
-	s.siteRow(b, "httprate in memory, denied", httprate.LimitByIP(1, time.Hour)(netHTTP.bare), bare)
+	requests = append(requests,
+		request{"httprate in memory, admitted", httprate.LimitByIP(1e9, time.Hour)(netHTTP.bare), netHTTP.bare, http.StatusNoContent},
+		request{"httprate in memory, denied", httprate.LimitByIP(1, time.Hour)(netHTTP.bare), netHTTP.bare, http.StatusTooManyRequests})
+	for _, r := range requests {
+		if err := s.requestRow(b, r); err != nil {
+			return err
+		}
+	}
 	s.note("added: beside the bare request. Headers and a denial's body are in it")
 	return nil
+}
+
+// request is served again and again. The status is what it has to be answered
+// with from the second time on.
+type request struct {
+	who     string
+	handler http.Handler
+	bare    http.Handler // without a limiter
+	status  int
 }
 
 func (s *section) limiterRow(ctx context.Context, b *bench, who string, l *ratelimit.Limiter) {
@@ -75,25 +92,34 @@ func (s *section) limiterRow(ctx context.Context, b *bench, who string, l *ratel
 	s.row(who, figure{"allocations", a.count}, figure{"bytes", a.bytes}, figure{"added", a.count})
 }
 
-func (s *section) siteRow(b *bench, who string, handler http.Handler, bare allocated) allocated {
-	a := b.allocations(requests(handler))
-	s.row(who, figure{"allocations", a.count}, figure{"bytes", a.bytes}, figure{"added", a.count - bare.count})
-	return a
+func (s *section) requestRow(b *bench, r request) error {
+	a, status := b.serve(r.handler)
+	bare, _ := b.serve(r.bare)
+	if status != r.status {
+		return fmt.Errorf("%s: status is %d, want %d", r.who, status, r.status)
+	}
+	s.row(r.who, figure{"allocations", a.count}, figure{"bytes", a.bytes}, figure{"added", a.count - bare.count})
+	return nil
 }
 
-// requests serves the same request again and again, by a writer that allocates
-// nothing of its own.
-func requests(handler http.Handler) func() {
+// serve counts what handler allocates for a request, and returns the status of
+// the last one. The writer allocates nothing of its own.
+func (b *bench) serve(handler http.Handler) (a allocated, status int) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	w := &discard{header: make(http.Header)}
-	return func() {
+	a = b.allocations(func() {
 		clear(w.header)
 		handler.ServeHTTP(w, r)
-	}
+	})
+	return a, w.status
 }
 
-type discard struct{ header http.Header }
+// discard keeps nothing of an answer but its status.
+type discard struct {
+	header http.Header
+	status int
+}
 
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discard) WriteHeader(int)             {}
+func (d *discard) WriteHeader(status int)      { d.status = status }
