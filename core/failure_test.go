@@ -280,3 +280,31 @@ func TestACtxThatEndsInTheLocalStoreIsTheCallersError(t *testing.T) {
 		t.Errorf("observed %+v", seen.decisions)
 	}
 }
+
+func TestAResultIsGivenBackToTheStoreThatChargedIt(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := newFlakyStore()
+	limiter, err := ratelimit.New(store, "api", ratelimit.PerHour(2), ratelimit.FailLocal(memstore.New(), 0.5), ratelimit.WithLogger(quiet))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The store has room for two calls and the local one for one, so each would
+	// run out if anything went back to the other.
+	for range 5 {
+		for source, fault := range map[ratelimit.Source]error{ratelimit.SourceStore: nil, ratelimit.SourceLocal: errLost} {
+			store.fail(fault)
+			res, err := limiter.Allow(ctx, "k")
+			if err != nil || !res.Allowed || res.Source != source {
+				t.Fatalf("Allow: %+v, %v; want allowed by %v", res, err, source)
+			}
+			if err := limiter.RefundResult(ctx, res); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	store.fail(nil)
+	if res, err := limiter.Peek(ctx, "k"); err != nil || res.Remaining != 2 {
+		t.Errorf("%d tokens remain (%v), want all 2", res.Remaining, err)
+	}
+}

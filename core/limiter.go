@@ -160,7 +160,28 @@ func (l *Limiter) Refund(ctx context.Context, key string, cost int) error {
 	if err := checkCall(ctx, key, cost); err != nil {
 		return err
 	}
-	err := l.storeError(ctx, l.store.Refund(ctx, newBuckets(l.rules, l.name, key, cost)))
+	return l.refund(ctx, l.store, l.rules, key, cost)
+}
+
+// RefundResult gives back what the call that returned res has charged, to the
+// store that charged it: l's own, or the local one of [FailLocal]. It does
+// nothing if the call was denied or admitted by a policy, and returns the
+// store's error, as Refund does. res must be from l, and be given back once.
+func (l *Limiter) RefundResult(ctx context.Context, res Result) error {
+	switch {
+	case !res.Allowed:
+		return nil
+	case res.Source == SourceStore:
+		return l.refund(ctx, l.store, l.rules, res.Key, res.Cost)
+	case res.Source == SourceLocal:
+		return l.refund(ctx, l.failure.local, l.failure.localRules(l.rules), res.Key, res.Cost)
+	default:
+		return nil
+	}
+}
+
+func (l *Limiter) refund(ctx context.Context, store Store, rules []rule, key string, cost int) error {
+	err := l.storeError(ctx, store.Refund(ctx, newBuckets(rules, l.name, key, cost)))
 	if l.observer != nil {
 		l.observer.ObserveRefund(ctx, l.name, key, cost, err)
 	}

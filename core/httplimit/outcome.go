@@ -35,9 +35,7 @@ type Outcome struct {
 // request that was skipped or free, or that met an error first, has no Result.
 func (o Outcome) Decided() bool { return o.Result.Source != 0 }
 
-// charged reports whether the limiter's own store was charged. The local store
-// of ratelimit.FailLocal cannot be given anything back, and the limiter's own
-// must not be given what the other has charged.
+// charged reports whether a store was charged.
 func (o Outcome) charged() bool {
-	return o.Result.Allowed && o.Result.Source == ratelimit.SourceStore
+	return o.Result.Allowed && o.Result.Source != ratelimit.SourcePolicy && o.Result.Source != 0
 }

@@ -13,14 +13,14 @@ func (m *Middleware[C, H]) Run(c C, o Outcome, next func() int) {
 	status = next()
 }
 
-// Settle gives the tokens of a Refundable call back if Config.Refund says so for
-// the status. It does so even if the client has gone by now, within the store's
-// own budget. A failure is the observer's to report: the response is not
-// affected.
+// Settle gives the tokens of a Refundable call back, to the store that charged
+// them, if Config.Refund says so for the status. It does so even if the client
+// has gone by now, within the store's own budget. A failure is the observer's to
+// report: the response is not affected.
 func (m *Middleware[C, H]) Settle(c C, o Outcome, status int) {
 	if !o.Refundable || status == http.StatusSwitchingProtocols || !m.config.Refund(c, status) {
 		return
 	}
 	ctx := context.WithoutCancel(m.request(c).context())
-	_ = o.limiter.Refund(ctx, o.Result.Key, o.Result.Cost)
+	_ = o.limiter.RefundResult(ctx, o.Result)
 }

@@ -115,14 +115,14 @@ func (s suite[C, H]) testRefundAmount(t *testing.T) {
 func (s suite[C, H]) testRefundUncharged(t *testing.T) {
 	t.Parallel()
 	always := func(C, int) bool { return true }
-	failing, store := newStore(), newStore()
+	failing, store, local := newStore(), newStore(), newStore()
 	failing.fail(errBroken)
 	var handler seen
 	broken := httplimit.Config[C, H]{Refund: always, Key: func(C) (string, error) { return "", errBroken }}
 	client := s.start(t,
 		s.route("/open", handler.ok(), limiter(t, failing, "api", ratelimit.PerHour(1)), httplimit.Config[C, H]{Refund: always}),
 		s.route("/closed", handler.ok(), limiter(t, failing, "api", ratelimit.PerHour(1), ratelimit.FailClosed()), httplimit.Config[C, H]{Refund: always}),
-		s.route("/local", handler.ok(), limiter(t, failing, "api", ratelimit.PerHour(1), ratelimit.FailLocal(newStore(), 1)), httplimit.Config[C, H]{Refund: always}),
+		s.route("/local", handler.ok(), limiter(t, failing, "api", ratelimit.PerHour(1), ratelimit.FailLocal(local, 1)), httplimit.Config[C, H]{Refund: always}),
 		s.route("/denied", handler.ok(), limiter(t, level{store.Store, time.Hour}, "api", ratelimit.PerHour(1)), httplimit.Config[C, H]{Refund: always}),
 		s.route("/skipped", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(1)), httplimit.Config[C, H]{Refund: always, Skip: func(C) bool { return true }}),
 		s.route("/free", handler.ok(), limiter(t, store, "api", ratelimit.PerHour(1)), httplimit.Config[C, H]{Refund: always, Cost: func(C) int { return 0 }}),
@@ -134,6 +134,9 @@ func (s suite[C, H]) testRefundUncharged(t *testing.T) {
 	}
 	if got := slices.Concat(failing.refunded(), store.refunded()); len(got) != 0 {
 		t.Errorf("refunded %v, want nothing", got)
+	}
+	if got := local.refunded(); len(got) != 1 {
+		t.Errorf("refunded %v to the local store that was charged, want one", got)
 	}
 }
 
