@@ -30,14 +30,18 @@ func TestANameThatWouldNeedEscapingIsRefused(t *testing.T) {
 
 func TestNewSaysWhichArgumentIsMissing(t *testing.T) {
 	t.Parallel()
-	for want, opt := range map[string]ratelimit.Option{
-		"ratelimit: an option is nil":                                                         nil,
-		"ratelimit: WithObserver: observer is nil":                                            ratelimit.WithObserver(nil),
-		"ratelimit: WithLogger: logger is nil; use slog.New(slog.DiscardHandler) for silence": ratelimit.WithLogger(nil),
-		"ratelimit: FailLocal: store is nil":                                                  ratelimit.FailLocal(nil, 1),
+	for _, tt := range []struct {
+		opt  ratelimit.Option
+		want string
+	}{
+		{nil, "an option is nil"},
+		{ratelimit.WithObserver(nil), "WithObserver: observer is nil"},
+		{ratelimit.WithLogger(nil), "WithLogger: logger is nil; use slog.New(slog.DiscardHandler) for silence"},
+		{ratelimit.FailLocal(nil, 1), "FailLocal: store is nil"},
 	} {
-		if _, err := ratelimit.New(memstore.New(), "api", ratelimit.PerSecond(1), opt); err == nil || err.Error() != want {
-			t.Errorf("error is %v, want %s", err, want)
+		_, err := ratelimit.New(memstore.New(), "api", ratelimit.PerSecond(1), tt.opt)
+		if err == nil || err.Error() != "ratelimit: "+tt.want {
+			t.Errorf("error is %v, want %s", err, tt.want)
 		}
 	}
 	if _, err := ratelimit.New(nil, "api", ratelimit.PerSecond(1)); err == nil || err.Error() != "ratelimit: store is nil" {

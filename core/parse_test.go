@@ -133,6 +133,17 @@ func TestALimitSurvivesBeingWrittenAndRead(t *testing.T) {
 	})
 }
 
+func TestEmptyTextIsTheZeroLimit(t *testing.T) {
+	t.Parallel()
+	limit := ratelimit.PerSecond(5)
+	if err := limit.UnmarshalText(nil); err != nil || limit != (ratelimit.Limit{}) {
+		t.Errorf("empty text is read as %v, %v", limit, err)
+	}
+	if text, err := limit.MarshalText(); err != nil || len(text) != 0 {
+		t.Errorf("the zero Limit is written as %q, %v", text, err)
+	}
+}
+
 func TestALimitIsAFlag(t *testing.T) {
 	t.Parallel()
 	flags := flag.NewFlagSet("service", flag.ContinueOnError)
