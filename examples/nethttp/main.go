@@ -72,14 +72,12 @@ func newLimits(e *service.Env) (limits, error) {
 	}, nil
 }
 
-const apiKeyHeader = "X-API-Key"
-
 // apiKey is the key of a client that is known by its X-API-Key. A key that is
 // not known says nothing about who sent it, so such a client has none.
 func apiKey(e *service.Env) httplimit.Key[*http.Request] {
-	hashed := nethttplimit.By(httplimit.Header(apiKeyHeader))
+	hashed := nethttplimit.By(httplimit.Header("X-Api-Key"))
 	return func(r *http.Request) (string, error) {
-		if !e.Known(r.Header.Get(apiKeyHeader)) {
+		if !e.Known(r.Header.Get("X-Api-Key")) {
 			return "", nil
 		}
 		return hashed(r)
