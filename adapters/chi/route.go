@@ -55,11 +55,8 @@ func find(routes chi.Routes, search *chi.Context, method, path string) string {
 // Middlewares such as chi's StripSlashes and CleanPath make it another than the
 // URL's.
 func routingPath(r *http.Request, routing *chi.Context) string {
-	switch {
-	case routing.RoutePath == "":
+	if routing.RoutePath == "" {
 		return urlPath(r)
-	case len(routing.RoutePatterns) == 0:
-		return routing.RoutePath
 	}
 	path := matchedPath(routing)
 	if values := routing.URLParams.Values; len(values) > 0 && values[len(values)-1] != "" {

@@ -1,6 +1,7 @@
 package chilimit_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -220,6 +221,32 @@ func TestRouteOfAnEmptyWildcardIsThatOfAFullOne(t *testing.T) {
 		if got := routeKey(t, build, httptest.NewRequest(http.MethodGet, target, nil)); got != "GET /v1/files/*" {
 			t.Errorf("%s: %q", target, got)
 		}
+	}
+}
+
+func TestRouteIsThatOfTheMethodRoutedBy(t *testing.T) {
+	t.Parallel()
+	asGet := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			chi.RouteContext(r.Context()).RouteMethod = http.MethodGet
+			next.ServeHTTP(w, r)
+		})
+	}
+	for place, build := range placements {
+		got := routeKey(t, around(asGet, build), httptest.NewRequest(http.MethodPost, "/v1/ab/items/1", nil))
+		if want := "POST /v1/{tenant:[a-z]{2}}/items/{id}"; got != want {
+			t.Errorf("%s: %q, want %q", place, got, want)
+		}
+	}
+}
+
+func TestRouteIsNoneInARoutingContextWithoutARouter(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodGet, "/items/1", nil)
+	r = r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, chi.NewRouteContext()))
+	limitedAlone := func(limited middlewares) http.Handler { return limited(http.HandlerFunc(ok)) }
+	if got := routeKey(t, limitedAlone, r); got != "" {
+		t.Errorf("%q, want none", got)
 	}
 }
 
