@@ -34,9 +34,10 @@ endef
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+# Not go run, which dies of a SIGTERM without handing it on.
 .PHONY: run
 run: ## start the example service on :8080; it needs nothing but Go
-	@cd examples && go run ./nethttp
+	@cd examples && go build -o ../.bin/example ./nethttp && exec ../.bin/example
 
 # -count=1: a cached result would outlive the installation of redis-server.
 .PHONY: test
