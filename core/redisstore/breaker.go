@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +14,9 @@ const (
 	// trialEvery is how long the breaker stays open before a trial.
 	trialEvery = 500 * time.Millisecond
 )
+
+// errHurried is an outcome that counts neither way.
+var errHurried = errors.New("redisstore: too little time was left")
 
 // breaker keeps calls from a node that fails. It is closed at first; tripAfter
 // failures in a row open it; trialEvery later one trial is let through, and
@@ -31,6 +35,7 @@ func newBreaker() *breaker {
 		Timeout:      trialEvery,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !isFailure(err) },
+		IsExcluded:   func(err error) bool { return errors.Is(err, errHurried) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			b.tripped.Store(to != gobreaker.StateClosed)
 			if to == gobreaker.StateOpen {
@@ -65,7 +70,7 @@ func (b *breaker) allow() (outcome func(error), err error) {
 		if !reported.CompareAndSwap(false, true) {
 			return
 		}
-		if isFailure(err) {
+		if isFailure(err) && !errors.Is(err, errHurried) {
 			b.cause.Store(&err)
 		}
 		done(err)

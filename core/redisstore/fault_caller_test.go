@@ -22,6 +22,7 @@ func TestCallersThatLeaveCountForNothing(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, opts *redis.Options) {
 		srv := redistest.Start(t)
+		opts.ReadTimeout = 30 * time.Second // also that of a connection's handshake
 		l := limit(t, connectTo(t, opts, srv.Addr()), redisstore.WithBudget(30*time.Second))
 		fromStore(t, l, "user")
 		srv.Pause()

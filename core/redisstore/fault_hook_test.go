@@ -6,8 +6,10 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -84,4 +86,31 @@ func TestAPanickingHookFailsPing(t *testing.T) {
 	if err := limit(t, rdb).Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "panic") {
 		t.Errorf("Ping: %v, want the panic as an error", err)
 	}
+}
+
+// When calls are stuck, those behind them are late, which is not Redis' fault:
+// one hiccup would open the breaker otherwise.
+func TestCallersWhoHaveWaitedForOthersAreNoFailuresOfRedis(t *testing.T) {
+	t.Parallel()
+	const budget = time.Second
+	srv := redistest.Start(t)
+	rdb := connectTo(t, &redis.Options{ReadTimeout: budget, WriteTimeout: budget}, srv.Addr())
+	free := make(chan struct{})
+	var stuck sync.WaitGroup
+	var sent atomic.Int64
+	rdb.AddHook(hook(func(context.Context, []redis.Cmder) {
+		if sent.Add(1) <= 2 { // as many as go out before anything is known of Redis
+			stuck.Add(1)
+			defer stuck.Done()
+			<-free
+		}
+	}))
+	l := limit(t, rdb, redisstore.WithBudget(budget))
+	together(2_000, func(i int) { decide(t, l, fmt.Sprint("user ", i)) })
+	if n := l.decisions.by(ratelimit.SourcePolicy); n < 2 {
+		t.Errorf("the policy decided %d calls, want those that were stuck at least", n)
+	}
+	fromStore(t, l, "user")
+	close(free)
+	stuck.Wait()
 }

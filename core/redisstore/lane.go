@@ -155,12 +155,18 @@ func (l *lane) next() *pipeline {
 	if !l.batch {
 		size = min(size, 1)
 	}
-	p := &pipeline{calls: make([]*call, 0, size)}
+	p := &pipeline{calls: make([]*call, 0, size), sent: time.Now()}
+	var late pipeline
 	for len(p.calls) < size && len(l.queue) > 0 {
-		if c := l.dequeue(); len(c.waiters) > 0 {
+		switch c := l.dequeue(); {
+		case len(c.waiters) == 0:
+		case p.sent.Sub(c.arrived) >= l.budget:
+			late.calls = append(late.calls, c)
+		default:
 			p.calls = append(p.calls, c)
 		}
 	}
+	late.refuse(&budgetError{l.budget})
 	if len(p.calls) == 0 {
 		l.inFlight--
 		return nil
@@ -197,7 +203,6 @@ func (l *lane) send(p *pipeline) bool {
 			l.abandon(p, outcome)
 		}
 	})
-	sent := time.Now()
 	err = l.carryOut(ctx, p)
 	stop()
 	if !p.settle() {
@@ -206,8 +211,8 @@ func (l *lane) send(p *pipeline) bool {
 		l.mu.Unlock()
 		return false
 	}
-	l.report(outcome, err)
-	l.arrived(p, sent, err)
+	l.report(p, outcome, err)
+	l.arrived(p, err)
 	return true
 }
 
@@ -238,7 +243,11 @@ func (l *lane) trial(ctx context.Context) error {
 
 // report tells the breaker of an outcome, whether or not anybody still waits for
 // it.
-func (l *lane) report(outcome func(error), err error) {
+func (l *lane) report(p *pipeline, outcome func(error), err error) {
+	if isFailure(err) && p.hurried(l.budget) {
+		outcome(errHurried)
+		return
+	}
 	outcome(err)
 	if isFailure(err) && l.failing != nil {
 		l.failing()
@@ -246,19 +255,19 @@ func (l *lane) report(outcome func(error), err error) {
 }
 
 // arrived gives p's callers their answers, and learns from them.
-func (l *lane) arrived(p *pipeline, sent time.Time, err error) {
+func (l *lane) arrived(p *pipeline, err error) {
 	if err != nil {
 		p.refuse(err)
 		return
 	}
 	received := time.Now()
 	l.mu.Lock()
-	l.perCall += (received.Sub(sent)/time.Duration(len(p.calls)) - l.perCall) / 8
+	l.perCall += (received.Sub(p.sent)/time.Duration(len(p.calls)) - l.perCall) / 8
 	l.mu.Unlock()
 	if l.shortcut != nil {
 		for _, c := range p.calls {
 			if c.op == take && c.err == nil {
-				l.shortcut.learn(c, sent, received)
+				l.shortcut.learn(c, p.sent, received)
 			}
 		}
 	}
@@ -270,7 +279,7 @@ func (l *lane) arrived(p *pipeline, sent time.Time, err error) {
 // as its own timeouts say.
 func (l *lane) abandon(p *pipeline, outcome func(error)) {
 	err := &budgetError{l.budget}
-	l.report(outcome, err)
+	l.report(p, outcome, err)
 	p.refuse(err)
 	if stranded := l.replace(); stranded != nil {
 		stranded.refuse(errStuck)

@@ -9,8 +9,15 @@ import (
 // pipeline is some calls that go out together.
 type pipeline struct {
 	calls    []*call
+	sent     time.Time
 	deadline time.Time // the budget of the caller who has waited longest
 	settled  atomic.Bool
+}
+
+// hurried reports whether p has run out of time, and had little to begin with:
+// its callers had waited for other pipelines. That says nothing of the node.
+func (p *pipeline) hurried(budget time.Duration) bool {
+	return p.deadline.Sub(p.sent) < budget/2 && !time.Now().Before(p.deadline)
 }
 
 // settle reports whether it is the first to be called: whoever settles a
