@@ -3,6 +3,8 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -97,6 +99,15 @@ func isFailure(err error) bool {
 	}
 	_, refused := misconfiguration(err)
 	return !refused
+}
+
+// isBroken reports whether err is that of a connection which has ended.
+func isBroken(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Op != "dial" && !op.Timeout()
+	}
+	return errors.Is(err, io.EOF)
 }
 
 // isNoScript reports whether Redis does not know the script's hash.

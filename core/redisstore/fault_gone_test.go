@@ -230,3 +230,27 @@ func TestOneLineIsLoggedWhenRedisIsLostAndOneWhenItIsBack(t *testing.T) {
 		t.Errorf("logged %q, want %q", got, want)
 	}
 }
+
+// opaque is a connection whose end go-redis does not see before it uses it, as
+// with TLS.
+type opaque struct{ net.Conn }
+
+func TestConnectionsThatHaveEndedDoNotDelayTheRecovery(t *testing.T) {
+	t.Parallel()
+	eachClient(t, func(t *testing.T, opts *redis.Options) {
+		srv := redistest.Start(t)
+		opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return opaque{conn}, err
+		}
+		rdb := connectTo(t, opts, srv.Addr())
+		together(15, func(int) { _ = rdb.BLPop(context.Background(), time.Second, "a list").Err() })
+		l := limit(t, rdb)
+		fromStore(t, l, "user")
+		srv.Kill()
+		srv.Restart()
+		if took := awaitRecovery(t, l); took > time.Second+slack {
+			t.Errorf("recovered after %v, want about a second", took)
+		}
+	})
+}

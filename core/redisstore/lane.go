@@ -26,6 +26,11 @@ const (
 	perPipeline = 25 * time.Microsecond
 )
 
+// maxBroken is how many connections a trial tries that have ended while the node
+// was away. The client may have kept that many, above all with TLS, where it does
+// not see their end before it uses them.
+const maxBroken = 64
+
 // conn is what a lane needs of a go-redis client.
 type conn interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
@@ -235,7 +240,14 @@ func (l *lane) trial(ctx context.Context) error {
 	if l.breaker.closed() {
 		return nil
 	}
-	if err := l.node.Ping(ctx).Err(); isFailure(err) {
+	err := l.node.Ping(ctx).Err()
+	for range maxBroken {
+		if !isBroken(err) || ctx.Err() != nil {
+			break
+		}
+		err = l.node.Ping(ctx).Err()
+	}
+	if isFailure(err) {
 		return err
 	}
 	return nil
