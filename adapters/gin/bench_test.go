@@ -16,7 +16,7 @@ import (
 func BenchmarkBare(b *testing.B) { benchmark(b) }
 
 // What an admitted request adds: the key, the bucket's list, the headers' text
-// and values, and the context's map with the result.
+// and values, and the context's map with the result in it.
 func BenchmarkAdmitted(b *testing.B) {
 	benchmark(b, ginlimit.New(newLimiter(b, plenty)))
 }
