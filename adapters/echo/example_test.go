@@ -1,0 +1,100 @@
+package echolimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/labstack/echo/v4"
+
+	echolimit "github.com/atomicbucket/ratelimit/adapters/echo"
+	ratelimit "github.com/atomicbucket/ratelimit/core"
+	"github.com/atomicbucket/ratelimit/core/httplimit"
+	"github.com/atomicbucket/ratelimit/core/memstore"
+)
+
+func hello(c echo.Context) error { return c.String(http.StatusOK, "hello") }
+
+// Each address of a TCP peer may make two requests per hour.
+func Example() {
+	limiter, err := ratelimit.New(memstore.New(), "api", ratelimit.PerHour(2))
+	if err != nil {
+		panic(err)
+	}
+	e := echo.New()
+	e.Use(echolimit.New(limiter))
+	e.GET("/", hello)
+
+	for range 3 {
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"))
+	}
+	// Output:
+	// 200 1
+	// 200 0
+	// 429 0
+}
+
+// Behind proxies, by the address that they report, and for each route of its
+// own; health checks pass.
+func ExampleNew() {
+	limiter, err := ratelimit.New(memstore.New(), "api", ratelimit.PerSecond(10).WithBurst(20))
+	if err != nil {
+		panic(err)
+	}
+	trusted, err := httplimit.ParseTrusted("192.0.2.0/24")
+	if err != nil {
+		panic(err)
+	}
+	e := echo.New()
+	e.Use(echolimit.New(limiter, echolimit.Config{
+		Key:     echolimit.By(httplimit.Join(httplimit.ClientIP(trusted...), httplimit.Route)),
+		Skip:    httplimit.When(echolimit.By, httplimit.Path("/healthz")),
+		Headers: httplimit.XRateLimit | httplimit.IETFDraft11,
+	}))
+	e.GET("/items/:id", func(c echo.Context) error {
+		res, _ := echolimit.ResultFrom(c)
+		fmt.Println(res.Key)
+		return nil
+	})
+
+	r := httptest.NewRequest(http.MethodGet, "/items/7", nil)
+	r.Header.Set("X-Forwarded-For", "203.0.113.7")
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	fmt.Println(w.Header().Get("RateLimit"))
+	// Output:
+	// k:203.0.113.7|GET /items/:id
+	// "api";r=19;t=2
+}
+
+// Attempts at a password: successes are given back, so only failures count.
+func ExampleConfig_refund() {
+	limiter, err := ratelimit.New(memstore.New(), "login", ratelimit.PerHour(1), ratelimit.FailClosed())
+	if err != nil {
+		panic(err)
+	}
+	e := echo.New()
+	e.POST("/login", func(c echo.Context) error {
+		if c.Request().Header.Get("X-Password") != "right" {
+			return echo.ErrUnauthorized
+		}
+		return c.NoContent(http.StatusOK)
+	}, echolimit.New(limiter, echolimit.Config{
+		Refund: func(_ echo.Context, status int) bool { return status < 400 },
+	}))
+
+	for _, password := range []string{"right", "right", "wrong", "right"} {
+		r := httptest.NewRequest(http.MethodPost, "/login", nil)
+		r.Header.Set("X-Password", password)
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		fmt.Println(password, w.Code)
+	}
+	// Output:
+	// right 200
+	// right 200
+	// wrong 401
+	// right 429
+}
