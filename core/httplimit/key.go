@@ -120,15 +120,26 @@ func hash(name, value string) string {
 }
 
 // Route is a neutral key of the method and the matched pattern, such as
-// "GET /items/{id}". HEAD counts as GET. A request without a matched pattern has
-// no key; in most frameworks that is any request seen by a middleware that runs
-// before the router.
+// "GET /items/{id}". HEAD counts as GET, and methods that net/http has no name for
+// count as one, because a client can make up any number of them. A request
+// without a matched pattern has no key; in most frameworks that is any request
+// seen by a middleware that runs before the router.
 func Route(r Request) (string, error) {
 	if r.Route == "" {
 		return "", nil
 	}
-	if r.Method == http.MethodHead {
-		return http.MethodGet + " " + r.Route, nil
+	return countedMethod(r.Method) + " " + r.Route, nil
+}
+
+// countedMethod is the method as Route counts it.
+func countedMethod(method string) string {
+	switch method {
+	case http.MethodHead:
+		return http.MethodGet
+	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect, http.MethodOptions, http.MethodTrace:
+		return method
+	default:
+		return "*"
 	}
-	return r.Method + " " + r.Route, nil
 }

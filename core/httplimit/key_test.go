@@ -104,6 +104,9 @@ func TestRouteIsMethodAndPattern(t *testing.T) {
 		{"POST", "POST /items/{id}", "POST /items/{id}"},
 		{"HEAD", "GET  example.com/", "GET example.com/"},
 		{"GET", "GET\t/x", "GET /x"},
+		{"MADE-UP1", "/login", "* /login"},
+		{"MADE-UP2", "/login", "* /login"},
+		{"get", "/login", "* /login"},
 		{"GET", "", ""},
 	} {
 		r := httptest.NewRequest(c.method, "/", nil)
