@@ -19,7 +19,7 @@ import (
 var script string
 
 // scriptHash is the name under which Redis keeps the script.
-var scriptHash = func() string {
+var scriptHash any = func() string {
 	sum := sha1.Sum([]byte(script)) //nolint:gosec // see the import
 	return hex.EncodeToString(sum[:])
 }()
@@ -42,11 +42,20 @@ type call struct {
 	waiters []*waiter // in order of arrival
 	arrived time.Time // when the first of them came
 	sent    bool      // no waiter can join or leave any more
+	next    *call     // gathers callers for the same while this one is on its way
 
 	// The answer, after which nothing of a call changes.
 	found   []int64 // deficit of each bucket before the call
 	granted int64   // how many of the waiters are granted, the first ones
+	source  ratelimit.Source
 	err     error
+
+	// one is room for what most calls have one of.
+	one struct {
+		bucket [1]ratelimit.Bucket
+		waiter [1]*waiter
+		found  [1]int64
+	}
 }
 
 // once is a command that go-redis never sends again by itself: a reply that was
@@ -62,12 +71,13 @@ func (c *call) command(ctx context.Context, prefix, name string) once {
 		name = "del"
 	}
 	args := make([]any, 0, 4+3*len(c.buckets))
-	args = append(args, name)
 	switch name {
 	case "evalsha":
-		args = append(args, scriptHash, len(c.buckets))
+		args = append(args, "evalsha", scriptHash, len(c.buckets))
 	case "eval":
-		args = append(args, script, len(c.buckets))
+		args = append(args, "eval", script, len(c.buckets))
+	default:
+		args = append(args, "del")
 	}
 	for i := range c.buckets {
 		args = append(args, redisKey(prefix, &c.buckets[i]))
@@ -102,13 +112,13 @@ func (c *call) wanted() int64 {
 
 // answer takes Redis' reply to c.
 func (c *call) answer(reply any, err error) {
-	c.found, c.granted, c.err = nil, 0, err
+	c.found, c.granted, c.source, c.err = nil, 0, ratelimit.SourceStore, err
 	if err != nil || c.op == reset {
 		return
 	}
 	switch reply := reply.(type) {
 	case int64:
-		c.found = []int64{reply}
+		c.found = append(c.one.found[:0], reply)
 	case []any:
 		for _, deficit := range reply {
 			d, _ := deficit.(int64)
@@ -137,11 +147,31 @@ func (c *call) plausible() bool {
 	return true
 }
 
+// deny answers a call that was not sent, by the deficits that the shortcut has
+// set in its buckets.
+func (c *call) deny() {
+	c.found = c.one.found[:0]
+	for _, b := range c.buckets {
+		c.found = append(c.found, b.Deficit)
+	}
+	c.granted, c.source = 0, ratelimit.SourceShortcut
+	c.sent = true
+	c.tell(nil)
+}
+
+// tell lets the callers go: with err, or with the call's answer if err is nil.
+// When it is refused, its own answer may be on its way still and is not touched.
+func (c *call) tell(err error) {
+	for i, w := range c.waiters {
+		w.place, w.err = int64(i), err
+		w.ready <- struct{}{}
+	}
+}
+
 // redisKey is where b is kept.
 func redisKey(prefix string, b *ratelimit.Bucket) string {
 	key := bucket.StoredKey(b.Key)
-	buf := make([]byte, 0, len(prefix)+len("rl1:{:}")+13+len(b.Name)+len(key))
-	buf = append(buf, prefix...)
+	buf := append(make([]byte, 0, 256), prefix...) // on the stack, for all but long prefixes
 	buf = append(buf, "rl1:"...)
 	buf = strconv.AppendInt(buf, bucket.Millis(b.Capacity), 36)
 	buf = append(buf, '{')

@@ -68,8 +68,10 @@ func (l *lane) queued(t *testing.T, callers int) {
 		}
 		l.mu.Lock()
 		waiting = 0
-		for _, c := range l.queue {
-			waiting += len(c.waiters)
+		for _, c := range l.queue.calls {
+			if c != nil {
+				waiting += len(c.waiters)
+			}
 		}
 		l.mu.Unlock()
 	}
@@ -92,7 +94,7 @@ func (l *lane) busy(t *testing.T, store *Store) {
 func (l *lane) flying() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) > 0 {
+	if l.queue.len() > 0 {
 		return -1
 	}
 	return l.inFlight
@@ -117,7 +119,7 @@ func TestCallersOfOneBucketShareACallAndAreGrantedInTheOrderOfArrival(t *testing
 		l.queued(t, i+1)
 	}
 	l.mu.Lock()
-	if calls := len(l.queue); calls != 1 {
+	if calls := l.queue.len(); calls != 1 {
 		t.Errorf("%d callers wait for %d calls, want one", callers, calls)
 	}
 	l.mu.Unlock()
@@ -145,7 +147,7 @@ func TestCallersOfOtherCostsAndBucketsDoNotShareACall(t *testing.T) {
 		l.queued(t, i+1)
 	}
 	l.mu.Lock()
-	if calls := len(l.queue); calls != 3 {
+	if calls := l.queue.len(); calls != 3 {
 		t.Errorf("three different calls wait as %d", calls)
 	}
 	l.mu.Unlock()
@@ -194,14 +196,63 @@ func TestAnIdleLaneHoldsNoGoroutine(t *testing.T) {
 
 func TestANodeFarAwayGetsMorePipelines(t *testing.T) {
 	t.Parallel()
-	l := newLane(settings{batch: true}, nil, nil, nil)
 	for _, step := range []struct {
-		perCall time.Duration
-		want    int
-	}{{0, minInFlight}, {10 * time.Microsecond, minInFlight}, {100 * time.Microsecond, 4}, {10 * time.Millisecond, maxInFlight}} {
-		l.perCall = step.perCall
-		if got := l.allowed(); got != step.want {
-			t.Errorf("at %v per call: %d pipelines, want %d", step.perCall, got, step.want)
+		distance time.Duration
+		want     int
+	}{{50 * time.Microsecond, minInFlight}, {time.Millisecond, 4}, {100 * time.Millisecond, maxInFlight}} {
+		l := newLane(settings{batch: true}, nil, nil, nil)
+		for range 3 {
+			l.measure(step.distance)
+			l.measure(2 * step.distance) // a large pipeline
 		}
+		if got := l.allowed(); got != step.want {
+			t.Errorf("at %v: %d pipelines, want %d", step.distance, got, step.want)
+		}
+	}
+}
+
+func TestOneCallOfABucketIsOnItsWayAndTheRestGatherBehindIt(t *testing.T) {
+	t.Parallel()
+	q := newQueue(true)
+	first := q.callFor(take, oneOf("k", 1))
+	if q.callFor(take, oneOf("k", 1)) != first {
+		t.Error("a call in the queue is not shared")
+	}
+	q.pop()
+	second := q.callFor(take, oneOf("k", 1))
+	if second == first || q.len() != 0 || q.callFor(take, oneOf("k", 1)) != second {
+		t.Error("callers do not gather behind a call on its way")
+	}
+	second.waiters = append(second.waiters, &waiter{})
+	if next := q.done(first); next != second {
+		t.Error("those who have gathered do not come next")
+	}
+	if q.callFor(take, oneOf("k", 1)) != second {
+		t.Error("others cannot join them any more")
+	}
+	second.waiters = nil
+	if q.done(second) != nil || len(q.last) != 0 {
+		t.Errorf("the queue remembers %d calls", len(q.last))
+	}
+}
+
+func TestAQueueKeepsTheOrderOfArrivalAndItsSize(t *testing.T) {
+	t.Parallel()
+	q := newQueue(true)
+	pushed, popped := 0, 0
+	for round := range 10_000 {
+		for range round % 5 {
+			q.callFor(peek, oneOf(fmt.Sprint(pushed), 1))
+			pushed++
+		}
+		for range min(round%3+1, q.len()) {
+			if c := q.pop(); c.buckets[0].Key != fmt.Sprint(popped) {
+				t.Fatalf("call %s comes in place of %d", c.buckets[0].Key, popped)
+			}
+			popped++
+		}
+	}
+	if q.len() != pushed-popped || cap(q.calls) > 1000 {
+		t.Errorf("%d calls are left of %d, in room for %d", q.len(), pushed-popped, cap(q.calls))
 	}
 }

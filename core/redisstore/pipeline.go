@@ -24,24 +24,17 @@ func (p *pipeline) hurried(budget time.Duration) bool {
 // pipeline gives its waiters their answers.
 func (p *pipeline) settle() bool { return p.settled.CompareAndSwap(false, true) }
 
-// answer gives each waiter the answer to its call.
+// answer gives each caller the answer to its call.
 func (p *pipeline) answer() {
 	for _, c := range p.calls {
-		for i, w := range c.waiters {
-			w.place, w.err = int64(i), c.err
-			w.ready <- struct{}{}
-		}
+		c.tell(c.err)
 	}
 }
 
-// refuse gives each waiter err. The calls' own answers may be on their way still
-// and are not touched.
+// refuse gives each caller err.
 func (p *pipeline) refuse(err error) {
 	for _, c := range p.calls {
-		for _, w := range c.waiters {
-			w.err = err
-			w.ready <- struct{}{}
-		}
+		c.tell(err)
 	}
 }
 

@@ -91,15 +91,11 @@ func (s *Store) ask(ctx context.Context, op operation, buckets []ratelimit.Bucke
 	if err != nil {
 		return ratelimit.Decision{}, err
 	}
-	w, err := lane.join(op, buckets)
+	w, err := lane.ask(ctx, op, buckets)
 	if err != nil {
-		return ratelimit.Decision{}, err
-	}
-	if err := w.await(ctx); err != nil {
-		lane.leave(w)
 		return ratelimit.Decision{}, err
 	}
 	defer w.release()
 	w.settle(buckets)
-	return ratelimit.Decision{Allowed: w.allowed(), Source: ratelimit.SourceStore}, nil
+	return ratelimit.Decision{Allowed: w.allowed(), Source: w.call.source}, nil
 }

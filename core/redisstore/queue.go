@@ -1,0 +1,113 @@
+package redisstore
+
+import (
+	"slices"
+	"time"
+
+	ratelimit "github.com/atomicbucket/ratelimit/core"
+)
+
+// callKey tells which calls can go out as one: those that take the same from the
+// same bucket. A call on several buckets is found by the first of them.
+type callKey struct {
+	name, key        string
+	capacity, charge int64
+	buckets          int
+}
+
+func keyOf(buckets []ratelimit.Bucket) callKey {
+	b := &buckets[0]
+	return callKey{b.Name, b.Key, b.Capacity, b.Charge, len(buckets)}
+}
+
+// queue holds the calls of a lane that are still to be sent, in the order of
+// arrival. Of calls that could go out as one, only one is in the queue or on its
+// way; callers that come while it is on its way gather in the next one.
+type queue struct {
+	share bool
+	calls []*call
+	head  int
+	last  map[callKey]*call // of each key, the call that is queued or on its way
+}
+
+func newQueue(share bool) queue { return queue{share: share, last: make(map[callKey]*call)} }
+
+func (q *queue) len() int { return len(q.calls) - q.head }
+
+// callFor returns the call that a caller for buckets belongs to.
+func (q *queue) callFor(op operation, buckets []ratelimit.Bucket) *call {
+	if op != take || !q.share {
+		c := newCall(op, buckets)
+		q.push(c)
+		return c
+	}
+	key := keyOf(buckets)
+	switch c := q.last[key]; {
+	case c == nil:
+		c = newCall(op, buckets)
+		q.last[key] = c
+		q.push(c)
+		return c
+	case !c.alike(buckets):
+		c = newCall(op, buckets)
+		q.push(c)
+		return c
+	case !c.sent:
+		return c
+	case c.next == nil:
+		c.next = newCall(op, buckets)
+		return c.next
+	default:
+		return c.next
+	}
+}
+
+func (q *queue) push(c *call) {
+	if len(q.calls) == cap(q.calls) && q.head > 0 {
+		kept := copy(q.calls, q.calls[q.head:])
+		clear(q.calls[kept:])
+		q.calls, q.head = q.calls[:kept], 0
+	}
+	q.calls = append(q.calls, c)
+}
+
+// pop takes the first call out of the queue, to be sent. Nobody can join or
+// leave it any more.
+func (q *queue) pop() *call {
+	c := q.calls[q.head]
+	q.calls[q.head] = nil
+	if q.head++; q.head == len(q.calls) {
+		q.calls, q.head = q.calls[:0], 0
+	}
+	c.sent = true
+	return c
+}
+
+// done says that c is no longer on its way, and returns the call whose callers
+// have gathered in the meantime, if any. It is now the last of its key, and not
+// in the queue yet.
+func (q *queue) done(c *call) *call {
+	key := keyOf(c.buckets)
+	if q.last[key] != c {
+		return nil
+	}
+	if c.next == nil || len(c.next.waiters) == 0 {
+		delete(q.last, key)
+		return nil
+	}
+	q.last[key] = c.next
+	return c.next
+}
+
+// newCall copies buckets, since a caller may leave before its call does.
+func newCall(op operation, buckets []ratelimit.Bucket) *call {
+	c := &call{op: op, arrived: time.Now()}
+	c.buckets = append(c.one.bucket[:0], buckets...)
+	c.waiters = c.one.waiter[:0]
+	return c
+}
+
+// alike reports whether c takes the same from the same buckets.
+func (c *call) alike(buckets []ratelimit.Bucket) bool {
+	return len(buckets) == 1 || slices.Equal(c.buckets, buckets)
+}

@@ -1,0 +1,28 @@
+package redisstore
+
+import "context"
+
+// maxBroken is how many connections a trial tries that have ended while the node
+// was away. The client may have kept that many, above all with TLS, where it does
+// not see their end before it uses them.
+const maxBroken = 64
+
+// trial asks a node that has been failing for a sign of life, before calls that
+// spend tokens are sent to it: Redis would carry them out whenever it comes
+// back. Any answer will do, a refusal for want of permission too.
+func (l *lane) trial(ctx context.Context) error {
+	if l.breaker.closed() {
+		return nil
+	}
+	err := l.node.Ping(ctx).Err()
+	for range maxBroken {
+		if !isBroken(err) || ctx.Err() != nil {
+			break
+		}
+		err = l.node.Ping(ctx).Err()
+	}
+	if isFailure(err) {
+		return err
+	}
+	return nil
+}
