@@ -4,6 +4,7 @@ package examples_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -19,7 +20,7 @@ import (
 
 // services are the examples that are the same service. One that is added is
 // tested from its first day.
-var services = []string{"nethttp", "chi", "gin"}
+var services = []string{"nethttp", "gin", "echo", "chi", "fiber"}
 
 // slow is a limit that refills no token during a test: one every 6 minutes.
 const slow = "LIMIT=10/h"
@@ -30,6 +31,14 @@ func each(t *testing.T, f func(t *testing.T, name, redis string)) {
 	for _, name := range services {
 		t.Run(name+"/embedded", func(t *testing.T) { f(t, name, "REDIS_URL=") })
 		t.Run(name+"/real", func(t *testing.T) { f(t, name, at(redistest.Start(t))) })
+	}
+}
+
+// eachEmbedded runs f on each service with the Redis inside it.
+func eachEmbedded(t *testing.T, f func(t *testing.T, name string)) {
+	t.Helper()
+	for _, name := range services {
+		t.Run(name, func(t *testing.T) { f(t, name) })
 	}
 }
 
@@ -310,8 +319,9 @@ func events(res *http.Response) func(yield func(string) bool) {
 
 func TestAShutdownLetsAStreamEnd(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, name, redis string) {
-		p := start(t, name, redis)
+	eachEmbedded(t, func(t *testing.T, name string) {
+		p := start(t, name)
+		defer p.idle().Close()
 		res, err := p.open(http.MethodGet, "/stream")
 		if err != nil {
 			t.Fatal(err)
@@ -333,8 +343,30 @@ func TestAShutdownLetsAStreamEnd(t *testing.T) {
 	})
 }
 
+// idle returns a connection that is kept open after a request, as browsers do.
+func (p *process) idle() net.Conn {
+	p.t.Helper()
+	conn, err := p.dial()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		p.t.Fatal(err)
+	}
+	return conn
+}
+
+func (p *process) dial() (net.Conn, error) {
+	return net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+}
+
 func (p *process) refusesConnections() bool {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	conn, err := p.dial()
 	if err == nil {
 		conn.Close()
 	}
