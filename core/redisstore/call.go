@@ -147,6 +147,9 @@ func (c *call) plausible() bool {
 	return true
 }
 
+// left is the deficit of the i-th bucket after all grants.
+func (c *call) left(i int) int64 { return c.found[i] + c.granted*c.buckets[i].Charge }
+
 // deny answers a call that was not sent, by the deficits that the shortcut has
 // set in its buckets.
 func (c *call) deny() {

@@ -141,11 +141,14 @@ func (b *bound) denies(buckets []ratelimit.Bucket, passed int64) bool {
 func (s *shortcut) learn(c *call, sent, received time.Time) {
 	empty := false
 	for i, b := range c.buckets {
-		c.buckets[i].Deficit = c.found[i] + c.granted*b.Charge
-		empty = empty || bucket.Fits(c.buckets[i].Deficit, b.Capacity, b.Charge) < 1
+		empty = empty || bucket.Fits(c.left(i), b.Capacity, b.Charge) < 1
 	}
 	if !empty || !ofOne(c.buckets) {
 		return
+	}
+	buckets := slices.Clone(c.buckets)
+	for i := range buckets {
+		buckets[i].Deficit = c.left(i)
 	}
 	of := clientOf(c.buckets)
 	shard := s.shard(of)
@@ -154,7 +157,7 @@ func (s *shortcut) learn(c *call, sent, received time.Time) {
 	if known, ok := shard.bounds.Peek(of); !sent.After(shard.forgotten) || ok && !sent.After(known.sent) {
 		return
 	}
-	shard.bounds.Add(of, bound{buckets: c.buckets, sent: sent, received: received})
+	shard.bounds.Add(of, bound{buckets: buckets, sent: sent, received: received})
 	shard.known.Store(int64(shard.bounds.Len()))
 }
 
