@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -54,7 +55,7 @@ func FromHTTP(r *http.Request) Request {
 		Method:  r.Method,
 		Path:    r.URL.Path,
 		Route:   withoutMethod(r.Pattern),
-		Peer:    parsePeer(r.RemoteAddr),
+		Peer:    peer(r),
 		Header:  r.Header,
 	}
 }
@@ -66,6 +67,15 @@ func withoutMethod(pattern string) string {
 		return strings.TrimLeft(pattern[i:], " \t")
 	}
 	return pattern
+}
+
+// peer is the address of r's peer. On a unix socket there is none, though the
+// peer may have named its own end like one.
+func peer(r *http.Request) netip.Addr {
+	if _, unix := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr); unix {
+		return netip.Addr{}
+	}
+	return parsePeer(r.RemoteAddr)
 }
 
 // parsePeer reads http.Request.RemoteAddr: ip:port, or a bare address where a
