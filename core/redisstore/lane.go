@@ -292,7 +292,7 @@ func (l *lane) send(p *pipeline) bool {
 // node has failed.
 func (l *lane) carryOut(ctx context.Context, p *pipeline) error {
 	return guard(func() error {
-		if err := l.trial(ctx); err != nil {
+		if err := l.trial(ctx, p); err != nil {
 			return err
 		}
 		l.exchange(ctx, p.calls)
@@ -303,10 +303,7 @@ func (l *lane) carryOut(ctx context.Context, p *pipeline) error {
 // report tells the breaker of an outcome, whether or not anybody still waits for
 // it.
 func (l *lane) report(p *pipeline, outcome func(error), err error) {
-	if isFailure(err) && p.hurried(l.budget) {
-		outcome(errHurried)
-		return
-	}
+	err = p.verdict(err, l.budget)
 	outcome(err)
 	if isFailure(err) && l.failing != nil {
 		l.failing()

@@ -11,13 +11,22 @@ type pipeline struct {
 	calls    []*call
 	sent     time.Time
 	deadline time.Time // the budget of the caller who has waited longest
+	alive    atomic.Bool // the node has answered p's trial
 	settled  atomic.Bool
 }
 
-// hurried reports whether p has run out of time, and had little to begin with:
-// its callers had waited for other pipelines. That says nothing of the node.
-func (p *pipeline) hurried(budget time.Duration) bool {
-	return p.deadline.Sub(p.sent) < budget/2 && !time.Now().Before(p.deadline)
+// verdict is what err, with which p has ended, says of the node.
+func (p *pipeline) verdict(err error, budget time.Duration) error {
+	switch {
+	case !isFailure(err) || time.Now().Before(p.deadline):
+		return err
+	case p.alive.Load(): // two replies take longer than the budget, but there was one
+		return nil
+	case p.deadline.Sub(p.sent) < budget/2: // p's callers had waited for other pipelines
+		return errHurried
+	default:
+		return err
+	}
 }
 
 // settle reports whether it is the first to be called: whoever settles a

@@ -10,7 +10,7 @@ const maxBroken = 64
 // trial asks a node that has been failing for a sign of life, before calls that
 // spend tokens are sent to it: Redis would carry them out whenever it comes
 // back. Any answer will do, a refusal for want of permission too.
-func (l *lane) trial(ctx context.Context) error {
+func (l *lane) trial(ctx context.Context, p *pipeline) error {
 	if l.breaker.closed() {
 		return nil
 	}
@@ -24,5 +24,6 @@ func (l *lane) trial(ctx context.Context) error {
 	if isFailure(err) {
 		return err
 	}
+	p.alive.Store(true)
 	return nil
 }
