@@ -10,11 +10,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -100,14 +100,10 @@ func ours(rdb *redis.Client) (limiter, error) {
 
 // race returns how many calls all instances have admitted together. Each has a
 // client and a limiter of its own, as in a process of its own.
-func race(ctx context.Context, e *service.Env, newLimiter func(*redis.Client) (limiter, error)) (int, error) {
-	var (
-		key      = fmt.Sprint("run:", time.Now().UnixNano()) // a full bucket each time
-		admitted atomic.Int64
-		failed   = make(chan error, instances*callers)
-		start    = make(chan struct{})
-		running  sync.WaitGroup
-	)
+func race(ctx context.Context, e *service.Env, newLimiter func(*redis.Client) (limiter, error)) (int64, error) {
+	key := fmt.Sprint("run:", time.Now().UnixNano()) // a full bucket each time
+	var admitted atomic.Int64
+	ended := make(chan error, instances*callers)
 	for range instances {
 		rdb := redis.NewClient(e.Redis.Options())
 		defer rdb.Close()
@@ -116,21 +112,14 @@ func race(ctx context.Context, e *service.Env, newLimiter func(*redis.Client) (l
 			return 0, err
 		}
 		for range callers {
-			running.Go(func() {
-				<-start
-				failed <- call(ctx, allow, key, &admitted)
-			})
+			go func() { ended <- call(ctx, allow, key, &admitted) }()
 		}
 	}
-	close(start)
-	running.Wait()
-	close(failed)
-	for err := range failed {
-		if err != nil {
-			return 0, err
-		}
+	var err error
+	for range instances * callers {
+		err = cmp.Or(err, <-ended)
 	}
-	return int(admitted.Load()), nil
+	return admitted.Load(), err
 }
 
 // call makes the calls of one caller.
