@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 )
 
@@ -120,7 +121,9 @@ func (l *Limiter) take(ctx context.Context, key string, cost int) (Result, error
 		return Result{}, err
 	}
 	res := Result{Name: l.name, Key: key, Cost: cost}
-	buckets := newBuckets(l.rules, l.name, key, cost)
+	list := bucketLists.Get().(*bucketList) //nolint:forcetypeassert // its New makes nothing else
+	defer list.release()
+	buckets := list.of(l.rules, l.name, key, cost)
 	decision, err := l.store.Take(ctx, buckets)
 	if err == nil {
 		if decision.Source != SourceShortcut {
@@ -240,12 +243,32 @@ func (l *Limiter) storeError(ctx context.Context, err error) error {
 // newBuckets is one bucket for each rule. A cost above a rule's burst, which
 // only Refund lets through, is charged as the burst.
 func newBuckets(rules []rule, name, key string, cost int) []Bucket {
-	buckets := make([]Bucket, len(rules))
-	for i, r := range rules {
+	return appendBuckets(make([]Bucket, 0, len(rules)), rules, name, key, cost)
+}
+
+func appendBuckets(buckets []Bucket, rules []rule, name, key string, cost int) []Bucket {
+	for _, r := range rules {
 		charge := int64(min(cost, r.limit.Burst)) * r.interval
-		buckets[i] = Bucket{Name: name, Key: key, Capacity: r.capacity, Charge: charge}
+		buckets = append(buckets, Bucket{Name: name, Key: key, Capacity: r.capacity, Charge: charge})
 	}
 	return buckets
+}
+
+// bucketList is used again from call to call, since a Store does not keep what
+// it is given.
+type bucketList struct{ buckets []Bucket }
+
+var bucketLists = sync.Pool{New: func() any { return new(bucketList) }}
+
+func (b *bucketList) of(rules []rule, name, key string, cost int) []Bucket {
+	b.buckets = appendBuckets(b.buckets[:0], rules, name, key, cost)
+	return b.buckets
+}
+
+// release lets go of the caller's key too.
+func (b *bucketList) release() {
+	clear(b.buckets)
+	bucketLists.Put(b)
 }
 
 // decided fills r from the store's decision.

@@ -15,7 +15,7 @@ const (
 	trialEvery = 500 * time.Millisecond
 )
 
-// errHurried is an outcome that counts neither way.
+// errHurried is an outcome that says nothing of the node, and counts neither way.
 var errHurried = errors.New("redisstore: too little time was left")
 
 // breaker keeps calls from a node that fails. It is closed at first; tripAfter
@@ -35,7 +35,7 @@ func newBreaker() *breaker {
 		Timeout:      trialEvery,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !isFailure(err) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, errHurried) },
+		IsExcluded:   func(err error) bool { return err == errHurried }, //nolint:errorlint // never wrapped
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			b.tripped.Store(to != gobreaker.StateClosed)
 			if to == gobreaker.StateOpen {
@@ -58,24 +58,18 @@ func (b *breaker) open() error {
 	return b.refusal()
 }
 
-// allow returns the function that takes the outcome of what is sent now; only
-// the first outcome counts. It returns an error if nothing may be sent.
+// allow returns the function that takes the outcome of what is sent now, once.
+// It returns an error if nothing may be sent.
 func (b *breaker) allow() (outcome func(error), err error) {
-	done, err := b.circuit.Allow()
+	outcome, err = b.circuit.Allow()
 	if err != nil {
 		return nil, b.refusal()
 	}
-	var reported atomic.Bool
-	return func(err error) {
-		if !reported.CompareAndSwap(false, true) {
-			return
-		}
-		if isFailure(err) && !errors.Is(err, errHurried) {
-			b.cause.Store(&err)
-		}
-		done(err)
-	}, nil
+	return outcome, nil
 }
+
+// note remembers a failure, to tell those who are refused.
+func (b *breaker) note(failure error) { b.cause.Store(&failure) }
 
 func (b *breaker) refusal() error {
 	trial := time.Unix(0, b.opened.Load()).Add(trialEvery)

@@ -31,7 +31,6 @@ const (
 type conn interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 	Pipeline() redis.Pipeliner
-	Ping(ctx context.Context) *redis.StatusCmd
 }
 
 // lane is the way to one node: the calls that wait for it, the pipelines on
@@ -267,15 +266,13 @@ func (l *lane) send(p *pipeline) bool {
 		l.releaseAll(p)
 		return true
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), p.deadline)
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() {
+	ctx := newDeadline(p.deadline, func() {
 		if p.settle() {
 			l.abandon(p, outcome)
 		}
 	})
 	err = l.carryOut(ctx, p)
-	stop()
+	ctx.stop()
 	if !p.settle() {
 		l.mu.Lock()
 		l.abandoned--
@@ -304,8 +301,13 @@ func (l *lane) carryOut(ctx context.Context, p *pipeline) error {
 // it.
 func (l *lane) report(p *pipeline, outcome func(error), err error) {
 	err = p.verdict(err, l.budget)
+	if !isFailure(err) || err == errHurried { //nolint:errorlint // never wrapped
+		outcome(err)
+		return
+	}
+	l.breaker.note(err)
 	outcome(err)
-	if isFailure(err) && l.failing != nil {
+	if l.failing != nil {
 		l.failing()
 	}
 }

@@ -40,7 +40,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 func (s *Store) ping(ctx context.Context) error {
 	err := s.router.nodes(ctx, func(ctx context.Context, node conn) error {
-		return guard(func() error { return node.Ping(ctx).Err() })
+		return guard(func() error { return ping(ctx, node) })
 	})
 	if err != nil {
 		return err

@@ -45,17 +45,19 @@ const (
 // that bound admits the call is admitted.
 type shortcut struct {
 	seed   maphash.Seed
+	start  time.Time
 	shards [shards]shard
 }
 
 type shard struct {
-	known atomic.Int64 // len of bounds, for those who only pass by
+	last atomic.Pointer[bound] // learnt; under attack, the one that is asked for
 
 	mu     sync.Mutex
-	bounds *simplelru.LRU[client, bound]
+	bounds *simplelru.LRU[client, *bound]
+	known  atomic.Int64 // len of bounds, for those who only pass by
 	// forgotten is the last time at which a refund or reset of a bucket in this
 	// shard has ended. What was sent before says nothing about the time after.
-	forgotten time.Time
+	forgotten time.Duration
 }
 
 // client is whose buckets a bound is about.
@@ -76,52 +78,63 @@ func ofOne(buckets []ratelimit.Bucket) bool {
 	return true
 }
 
-// bound is what the last reply that denied a client's next call has taught.
+// bound is what the last reply that denied a client's next call has taught. It
+// does not change.
 type bound struct {
+	of       client
 	buckets  []ratelimit.Bucket // with their deficits
-	sent     time.Time
-	received time.Time
+	sent     time.Duration      // since the shortcut's start
+	received time.Duration
 }
 
 func newShortcut() *shortcut {
-	s := &shortcut{seed: maphash.MakeSeed()}
+	s := &shortcut{seed: maphash.MakeSeed(), start: time.Now()}
 	for i := range s.shards {
-		s.shards[i].bounds, _ = simplelru.NewLRU[client, bound](boundsPerShard, nil) // errs on sizes below 1 only
+		s.shards[i].bounds, _ = simplelru.NewLRU[client, *bound](boundsPerShard, nil) // errs on sizes below 1 only
 	}
 	return s
 }
 
-func (s *shortcut) shard(c client) *shard {
-	return &s.shards[maphash.Comparable(s.seed, c)%shards]
+func (s *shortcut) shard(of client) *shard {
+	return &s.shards[maphash.Comparable(s.seed, of)%shards]
 }
 
 // denies reports whether a call is known to be denied, and if so sets its
 // buckets' deficits.
 func (s *shortcut) denies(buckets []ratelimit.Bucket) bool {
-	of := clientOf(buckets)
-	shard := s.shard(of)
-	if shard.known.Load() == 0 {
+	known := s.find(clientOf(buckets))
+	if known == nil {
 		return false
 	}
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	known, ok := shard.bounds.Get(of)
-	if !ok {
+	now := time.Since(s.start)
+	if now-known.sent >= boundFor || !known.isAbout(buckets) || !known.denies(buckets, (now-known.sent).Microseconds()) {
 		return false
 	}
-	now := time.Now()
-	if now.Sub(known.sent) >= boundFor {
-		shard.remove(of)
-		return false
-	}
-	if !ofOne(buckets) || !slices.EqualFunc(known.buckets, buckets, sameCapacity) || !known.denies(buckets, now.Sub(known.sent).Microseconds()) {
-		return false
-	}
-	waited := now.Sub(known.received).Microseconds()
+	waited := (now - known.received).Microseconds()
 	for i := range buckets {
 		buckets[i].Deficit = max(known.buckets[i].Deficit-waited, 0)
 	}
 	return true
+}
+
+// find returns what is known of a client, or nil.
+func (s *shortcut) find(of client) *bound {
+	shard := s.shard(of)
+	if known := shard.last.Load(); known != nil && known.of == of {
+		return known
+	}
+	if shard.known.Load() == 0 {
+		return nil
+	}
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	known, _ := shard.bounds.Get(of)
+	return known
+}
+
+// isAbout reports whether b knows these very buckets.
+func (b *bound) isAbout(buckets []ratelimit.Bucket) bool {
+	return ofOne(buckets) && slices.EqualFunc(b.buckets, buckets, sameCapacity)
 }
 
 // denies reports whether one of buckets has too large a deficit for its charge,
@@ -150,15 +163,16 @@ func (s *shortcut) learn(c *call, sent, received time.Time) {
 	for i := range buckets {
 		buckets[i].Deficit = c.left(i)
 	}
-	of := clientOf(c.buckets)
-	shard := s.shard(of)
+	b := &bound{of: clientOf(buckets), buckets: buckets, sent: sent.Sub(s.start), received: received.Sub(s.start)}
+	shard := s.shard(b.of)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if known, ok := shard.bounds.Peek(of); !sent.After(shard.forgotten) || ok && !sent.After(known.sent) {
+	if known, ok := shard.bounds.Peek(b.of); b.sent <= shard.forgotten || ok && b.sent <= known.sent {
 		return
 	}
-	shard.bounds.Add(of, bound{buckets: buckets, sent: sent, received: received})
+	shard.bounds.Add(b.of, b)
 	shard.known.Store(int64(shard.bounds.Len()))
+	shard.last.Store(b)
 }
 
 // forget drops what is known of buckets, and what replies still on their way
@@ -168,16 +182,12 @@ func (s *shortcut) forget(buckets []ratelimit.Bucket) {
 		of := clientOf(buckets[i:])
 		shard := s.shard(of)
 		shard.mu.Lock()
-		shard.forgotten = time.Now()
-		shard.remove(of)
+		shard.forgotten = time.Since(s.start)
+		shard.bounds.Remove(of)
+		shard.known.Store(int64(shard.bounds.Len()))
+		shard.last.Store(nil)
 		shard.mu.Unlock()
 	}
-}
-
-// remove drops what is known of a client. s.mu is held.
-func (s *shard) remove(of client) {
-	s.bounds.Remove(of)
-	s.known.Store(int64(s.bounds.Len()))
 }
 
 func sameCapacity(a, b ratelimit.Bucket) bool {

@@ -1,6 +1,10 @@
 package redisstore
 
-import "context"
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // maxBroken is how many connections a trial tries that have ended while the node
 // was away. The client may have kept that many, above all with TLS, where it does
@@ -14,16 +18,21 @@ func (l *lane) trial(ctx context.Context, p *pipeline) error {
 	if l.breaker.closed() {
 		return nil
 	}
-	err := l.node.Ping(ctx).Err()
+	err := ping(ctx, l.node)
 	for range maxBroken {
 		if !isBroken(err) || ctx.Err() != nil {
 			break
 		}
-		err = l.node.Ping(ctx).Err()
+		err = ping(ctx, l.node)
 	}
 	if isFailure(err) {
 		return err
 	}
 	p.alive.Store(true)
 	return nil
+}
+
+// ping asks a node for a sign of life, once.
+func ping(ctx context.Context, node conn) error {
+	return node.Process(ctx, once{redis.NewCmd(ctx, "ping")})
 }
