@@ -1,0 +1,202 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	ratelimit "github.com/atomicbucket/ratelimit/core"
+	"github.com/atomicbucket/ratelimit/core/redistest"
+)
+
+// callers of most scenarios, and their pace: about 5,000 requests/s.
+const (
+	callers = 50
+	pace    = 10 * time.Millisecond
+)
+
+// eachClient runs a scenario with a client of each of the settings.
+func eachClient(t *testing.T, fault string, run func(s *scenario, opts *redis.Options)) {
+	t.Helper()
+	for name, opts := range settings {
+		t.Run(name, func(t *testing.T) { run(begin(t, fault+", "+name), opts()) })
+	}
+}
+
+func TestDecisionsEndInTimeWhenTheServerIsStopped(t *testing.T) {
+	eachClient(t, "server stopped", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		l := s.under(&load{limiter: s.limiter(s.client(opts, srv.Addr()), plenty), callers: callers, pace: pace})
+		s.outage(l, srv.Pause, srv.Resume, time.Second)
+		s.settled()
+		s.executions(true, srv)
+	})
+}
+
+func TestDecisionsEndInTimeWhenTheServerIsKilled(t *testing.T) {
+	eachClient(t, "server killed and restarted", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		l := s.under(&load{limiter: s.limiter(s.client(opts, srv.Addr()), plenty), callers: callers, pace: pace})
+		s.outage(l, srv.Kill, srv.Restart, time.Second)
+		s.settled()
+		s.row.sent = s.conns.sent.Load()
+	})
+}
+
+func TestDecisionsEndInTimeInABlackHole(t *testing.T) {
+	eachClient(t, "black hole", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		p := s.proxy(srv.Addr())
+		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers, pace: pace})
+		s.outage(l, func() {
+			p.infect("there", "timeout", "upstream", attributes{"timeout": 0})
+			p.infect("back", "timeout", "downstream", attributes{"timeout": 0})
+		}, p.heal, time.Second)
+		s.settled()
+		s.executions(false, srv)
+	})
+}
+
+func TestDecisionsEndInTimeWhenRepliesAreLate(t *testing.T) {
+	eachClient(t, "200 ms late", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		p := s.proxy(srv.Addr())
+		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers, pace: pace})
+		s.outage(l, func() { p.infect("late", "latency", "downstream", attributes{"latency": 200}) }, p.heal, time.Second)
+		s.settled()
+		s.executions(true, srv)
+	})
+}
+
+func TestMostDecisionsAreRedisWhenConnectionsBreak(t *testing.T) {
+	eachClient(t, "1% of replies break the connection", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		p := s.proxy(srv.Addr())
+		p.infect("break", "lose_one_in", "downstream", attributes{"n": 100})
+		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers, pace: pace})
+		s.await("many decisions", func() bool { return l.requests.Load() > 20_000 })
+		s.settled()
+		s.executions(false, srv)
+		if n := l.by(ratelimit.SourceStore); n < l.requests.Load()*9/10 {
+			s.Errorf("%d of %d decisions are the store's, want most", n, l.requests.Load())
+		}
+	})
+}
+
+func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
+	eachClient(t, "half-open connections", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		p := s.proxy(srv.Addr())
+		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers, pace: pace})
+		s.more(l, ratelimit.SourceStore, 500)
+		forgetting.Store(true)
+		p.infect("there", "half_open", "upstream", nil)
+		p.infect("back", "half_open", "downstream", nil)
+		time.Sleep(time.Millisecond) // the toxics of existing links look at forgetting when they start
+		forgetting.Store(false)
+		s.recovered(l, 10*time.Second) // each trial finds out about a connection
+		s.settled()
+		s.executions(false, srv)
+	})
+}
+
+func TestDecisionsEndInTimeWhenOthersHoldAllConnections(t *testing.T) {
+	eachClient(t, "pool full of others' calls", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		opts.PoolSize, opts.PipelinePoolSize = 2, -1
+		opts.MaxRetries = -1
+		rdb := s.client(opts, srv.Addr())
+		l := s.under(&load{limiter: s.limiter(rdb, plenty), callers: callers, pace: pace})
+		blocked := make(chan error, opts.PoolSize)
+		s.outage(l, func() {
+			for range opts.PoolSize {
+				go func() {
+					err := redis.ErrPoolTimeout
+					for errors.Is(err, redis.ErrPoolTimeout) {
+						err = rdb.BLPop(context.Background(), time.Minute, "list").Err()
+					}
+					blocked <- err
+				}()
+			}
+			s.await("a full pool", func() bool { return srv.Info("blocked_clients") == fmt.Sprint(opts.PoolSize) })
+		}, func() {
+			for range opts.PoolSize {
+				srv.Do("RPUSH", "list", "x")
+			}
+		}, time.Second)
+		for range opts.PoolSize {
+			if err := <-blocked; err != nil {
+				s.Errorf("BLPOP: %v", err)
+			}
+		}
+		s.settled()
+		s.executions(true, srv)
+	})
+}
+
+func TestThroughputFollowsFromTheDistanceAndTheNumberOfCallers(t *testing.T) {
+	const distance, callers = 10 * time.Millisecond, 100
+	eachClient(t, "10 ms away", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		p := s.proxy(srv.Addr())
+		p.infect("far", "latency", "downstream", attributes{"latency": distance.Milliseconds()})
+		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers})
+		s.more(l, ratelimit.SourceStore, 2*callers) // connections are there
+		const decisions = 10_000
+		start := time.Now()
+		s.more(l, ratelimit.SourceStore, decisions)
+		perSecond := decisions / time.Since(start).Seconds()
+		ideal := callers / distance.Seconds()
+		s.row.note = fmt.Sprintf("%.0f decisions/s, callers/distance is %.0f", perSecond, ideal)
+		if perSecond < ideal/5 {
+			s.Errorf("%.0f decisions/s, want about %.0f", perSecond, ideal)
+		}
+		s.settled()
+		s.executions(true, srv)
+	})
+}
+
+// With more callers than pipelines may be on their way, a call can wait for one
+// to come back: twice the distance is more than this budget.
+func TestItDoesNotFlapWhenRedisIsFarAway(t *testing.T) {
+	const callers = 10
+	eachClient(t, "150 ms away, budget 250 ms", func(s *scenario, opts *redis.Options) {
+		srv := redistest.Start(s)
+		p := s.proxy(srv.Addr())
+		p.infect("far", "latency", "downstream", attributes{"latency": 150})
+		s.budget = 250 * time.Millisecond
+		if opts.ReadTimeout > 0 { // redisstore.Options are for the default budget
+			opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = s.budget, s.budget, s.budget
+			// A connection takes several replies to set up. A client that heeds its ctx
+			// gives up on it when the budget of the call that needs it ends.
+			opts.ContextTimeoutEnabled = false
+		}
+		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers, pace: pace})
+		// The first calls pay for the handshakes of their connections too.
+		start := time.Now()
+		policy, store := l.by(ratelimit.SourcePolicy), l.by(ratelimit.SourceStore)
+		s.await("decisions by the store alone", func() bool {
+			if now := l.by(ratelimit.SourcePolicy); now != policy {
+				policy, store = now, l.by(ratelimit.SourceStore)
+				s.row.recovery = time.Since(start)
+			}
+			return l.by(ratelimit.SourceStore) > store+20*callers
+		})
+		lines := s.logged.len()
+		s.more(l, ratelimit.SourceStore, 50*callers)
+		late := l.by(ratelimit.SourcePolicy) - policy
+		s.row.note = fmt.Sprintf("%d by policy once it was steady", late)
+		if late > callers {
+			s.Errorf("the policy decided %d calls of %d, after %d at the start", late, 50*callers, policy)
+		}
+		if n := s.logged.len() - lines; n > 1 { // that the store is back
+			s.Errorf("%d lines are logged", n)
+		}
+		s.settled()
+		s.executions(true, srv)
+	})
+}

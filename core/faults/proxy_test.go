@@ -1,0 +1,100 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+	"github.com/rs/zerolog"
+)
+
+// proxy is a network between a client and a server, which can be made ill.
+type proxy struct {
+	*toxiproxy.Proxy
+	s *scenario
+}
+
+var register = sync.OnceFunc(func() {
+	toxics.Register("lose_one_in", new(loseOneIn))
+	toxics.Register("half_open", new(halfOpen))
+})
+
+// proxy starts a proxy to upstream.
+func (s *scenario) proxy(upstream string) proxy {
+	s.Helper()
+	register()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := proxy{toxiproxy.NewProxy(server, "redis", "127.0.0.1:0", upstream), s}
+	if err := p.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(p.Stop)
+	return p
+}
+
+type attributes map[string]any
+
+// infect adds a toxic to a stream: upstream is what the client sends.
+func (p proxy) infect(name, kind, stream string, attrs attributes) {
+	p.s.Helper()
+	toxic, err := json.Marshal(map[string]any{"name": name, "type": kind, "stream": stream, "attributes": attrs})
+	if err != nil {
+		p.s.Fatal(err)
+	}
+	if _, err := p.Toxics.AddToxicJson(bytes.NewReader(toxic)); err != nil {
+		p.s.Fatal(err)
+	}
+}
+
+// heal removes all toxics.
+func (p proxy) heal() { p.Toxics.ResetToxics(context.Background()) }
+
+// loseOneIn closes the connection on which every so-manieth piece of data comes.
+type loseOneIn struct {
+	N int `json:"n"`
+}
+
+func (l *loseOneIn) Pipe(stub *toxics.ToxicStub) {
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case data := <-stub.Input:
+			if data == nil || rand.IntN(l.N) == 0 {
+				stub.Close()
+				return
+			}
+			stub.Output <- data
+		}
+	}
+}
+
+// halfOpen swallows what comes on connections that were there before it, as when
+// a firewall has forgotten them: neither end hears anything, nor of an end.
+type halfOpen struct{}
+
+// forgetting is true while halfOpen is added to the connections there are.
+var forgetting atomic.Bool
+
+func (halfOpen) Pipe(stub *toxics.ToxicStub) {
+	forgotten := forgetting.Load()
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case data := <-stub.Input:
+			if data == nil {
+				stub.Close()
+				return
+			}
+			if !forgotten {
+				stub.Output <- data
+			}
+		}
+	}
+}
