@@ -103,8 +103,7 @@ func isFailure(err error) bool {
 
 // isBroken reports whether err is that of a connection which has ended.
 func isBroken(err error) bool {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op != "dial" && !op.Timeout()
 	}
 	return errors.Is(err, io.EOF)

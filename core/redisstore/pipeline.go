@@ -10,7 +10,7 @@ import (
 type pipeline struct {
 	calls    []*call
 	sent     time.Time
-	deadline time.Time // the budget of the caller who has waited longest
+	deadline time.Time   // the budget of the caller who has waited longest
 	alive    atomic.Bool // the node has answered p's trial
 	settled  atomic.Bool
 }
