@@ -148,9 +148,9 @@ func measureAttack(ctx context.Context, b *bench, s *section) error {
 			return err
 		}
 		refilled := float64(limit.Tokens) / limit.Period.Seconds()
-		s.atMost("Redis calls per second at "+limit.String(), rounds{calls}, roundUp(1.2*(1+refilled)), "/s")
+		s.atMost("Redis calls per second at "+limit.String(), rounds{calls}, roundUp(1.5*(1+refilled)), "/s")
 	}
-	s.note("a process asks Redis once a second, and once for each token refilled; the goal allows for a fifth more")
+	s.note("a process asks Redis once a second, and once for each token refilled; the goal allows for half more, since bounds decay a little faster than buckets refill")
 	return nil
 }
 

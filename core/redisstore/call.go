@@ -158,7 +158,6 @@ func (c *call) deny() {
 		c.found = append(c.found, b.Deficit)
 	}
 	c.granted, c.source = 0, ratelimit.SourceShortcut
-	c.sent = true
 	c.tell(nil)
 }
 

@@ -115,7 +115,11 @@ func (l *lane) join(ctx context.Context, op operation, buckets []ratelimit.Bucke
 	}
 	l.inFlight++
 	if l.inFlight == 1 && l.canSendHere(ctx) {
-		return w, l.load(), nil
+		own := l.load()
+		if own == nil {
+			l.inFlight--
+		}
+		return w, own, nil
 	}
 	go l.run()
 	return w, nil, nil
@@ -208,8 +212,8 @@ func (l *lane) next() *pipeline {
 }
 
 // load takes as much out of the queue as can go out together, or returns nil.
-// Calls that everybody has left are dropped, and those whose time is up are
-// refused. l.mu is held.
+// Calls that everybody has left are dropped, those whose time is up are refused,
+// and those that a reply has answered since they came are denied. l.mu is held.
 func (l *lane) load() *pipeline {
 	size := min(l.queue.len(), maxPipeline)
 	if !l.batch {
@@ -223,6 +227,9 @@ func (l *lane) load() *pipeline {
 		case p.sent.Sub(c.arrived) >= l.budget:
 			c.tell(&budgetError{l.budget})
 			l.release(c)
+		case l.knows(c):
+			c.deny()
+			l.release(c)
 		default:
 			p.calls = append(p.calls, c)
 		}
@@ -234,19 +241,18 @@ func (l *lane) load() *pipeline {
 	return p
 }
 
+// knows reports whether c is known to be denied, and if so sets its buckets'
+// deficits.
+func (l *lane) knows(c *call) bool {
+	return c.op == take && l.shortcut != nil && l.shortcut.denies(c.buckets)
+}
+
 // release lets go of a call that is on its way no longer. Those who have
-// gathered behind it come next, unless its answer answers them too. l.mu is held.
+// gathered behind it come next. l.mu is held.
 func (l *lane) release(c *call) {
-	next := l.queue.done(c)
-	if next == nil {
-		return
+	if next := l.queue.done(c); next != nil {
+		l.queue.push(next)
 	}
-	if l.shortcut != nil && l.shortcut.denies(next.buckets) {
-		l.queue.done(next)
-		next.deny()
-		return
-	}
-	l.queue.push(next)
 }
 
 func (l *lane) releaseAll(p *pipeline) {
