@@ -53,8 +53,8 @@ func TestACallerIsLetGoWhenItsCtxIsCancelled(t *testing.T) {
 	srv := redistest.Start(t)
 	l := limit(t, connectTo(t, &redis.Options{ReadTimeout: patience}, srv.Addr()), redisstore.WithBudget(patience))
 	prompt := limit(t, connectTo(t, redisstore.Options(), srv.Addr()))
-	fromStore(t, l, "user")
-	fromStore(t, prompt, "user")
+	warm(t, l)
+	warm(t, prompt)
 	srv.Pause()
 	for limiter, most := range map[watched]time.Duration{l: patience / 2, prompt: budget + slack} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -74,7 +74,7 @@ func TestCallersWhoseCtxHasEndedDoNotReachRedis(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	l := limit(t, connectTo(t, redisstore.Options(), srv.Addr()))
-	fromStore(t, l, "user")
+	warm(t, l)
 	before := runs(srv)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -93,7 +93,7 @@ func TestTheBreakerOpensWhenAllCallersLeaveBeforeTheBudgetEnds(t *testing.T) {
 	eachClient(t, func(t *testing.T, opts *redis.Options) {
 		srv := redistest.Start(t)
 		l := limit(t, connectTo(t, opts, srv.Addr()))
-		fromStore(t, l, "user")
+		warm(t, l)
 		srv.Pause()
 		await(t, "the breaker to open", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), budget/10)
@@ -117,11 +117,10 @@ func TestWhatWasSentMayBeChargedLateAndNothingMore(t *testing.T) {
 			}
 		}))
 		l := limit(t, rdb)
-		fromStore(t, l, "user")
-		ran, before := runs(srv), sent.Load()
-		if ran != int(before) {
-			t.Fatalf("%d calls were sent, %d were carried out", before, ran)
-		}
+		warm(t, l)
+		before := sent.Load()
+		await(t, "what was sent to be carried out", func() bool { return runs(srv) == int(before) })
+		ran := int(before)
 		srv.Pause()
 		var whenOpen int64
 		under(t, 50, l, func() {
@@ -149,7 +148,7 @@ func TestConnectionsAndGoroutinesAreBoundedWhenRedisHangs(t *testing.T) {
 		var conns counted
 		opts.Dialer = conns.dial
 		l := limit(t, connectTo(t, opts, srv.Addr()))
-		fromStore(t, l, "user")
+		warm(t, l)
 		srv.Pause()
 		under(t, 200, l, func() {
 			await(t, "the breaker to open", func() bool { return opened(t, l) })

@@ -171,7 +171,7 @@ func TestItRecoversByItselfWithinAboutASecond(t *testing.T) {
 			eachClient(t, func(t *testing.T, opts *redis.Options) {
 				srv := redistest.Start(t, redistest.Args(b.args...))
 				l := limit(t, connectTo(t, opts, srv.Addr()))
-				fromStore(t, l, "is it back")
+				warm(t, l)
 				slow, err := l.With(ratelimit.PerHour(10))
 				if err != nil {
 					t.Fatal(err)
@@ -222,7 +222,7 @@ func TestOneLineIsLoggedWhenRedisIsLostAndOneWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	l := limit(t, connectTo(t, redisstore.Options(), srv.Addr()))
-	fromStore(t, l, "user")
+	warm(t, l)
 	srv.Pause()
 	under(t, 20, l, func() {
 		await(t, "the breaker to open", func() bool { return opened(t, l) })
@@ -250,7 +250,7 @@ func TestConnectionsThatHaveEndedDoNotDelayTheRecovery(t *testing.T) {
 		rdb := connectTo(t, opts, srv.Addr())
 		together(15, func(int) { _ = rdb.BLPop(context.Background(), time.Second, "a list").Err() })
 		l := limit(t, rdb)
-		fromStore(t, l, "user")
+		warm(t, l)
 		srv.Kill()
 		srv.Restart()
 		if took := awaitRecovery(t, l); took > time.Second+slack {

@@ -60,7 +60,7 @@ func mentions(cmd redis.Cmder, key string) bool {
 func TestAPanickingHookFailsOnlyItsOwnPipeline(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	rdb := connectTo(t, redisstore.Options(), srv.Addr())
+	rdb := connectTo(t, &redis.Options{ReadTimeout: patience, WriteTimeout: patience}, srv.Addr())
 	rdb.AddHook(hook(func(_ context.Context, cmds []redis.Cmder) {
 		for _, cmd := range cmds {
 			if mentions(cmd, "boom") {
@@ -68,7 +68,7 @@ func TestAPanickingHookFailsOnlyItsOwnPipeline(t *testing.T) {
 			}
 		}
 	}))
-	l := limit(t, rdb, redisstore.WithoutBatch())
+	l := limit(t, rdb, redisstore.WithoutBatch(), patient)
 	for range 20 {
 		together(20, func(i int) { fromStore(t, l, fmt.Sprint("user ", i)) })
 		res := decide(t, l, "boom")

@@ -71,7 +71,7 @@ func TestItRecoversFromATroubleThatRedisTellsWithoutARestart(t *testing.T) {
 			eachClient(t, func(t *testing.T, opts *redis.Options) {
 				srv := redistest.Start(t)
 				l := limit(t, connectTo(t, opts, srv.Addr()))
-				fromStore(t, l, "user")
+				warm(t, l)
 				trouble.cause(t, srv)
 				if res := decide(t, l, "user"); res.Source != ratelimit.SourcePolicy || !strings.Contains(fmt.Sprint(res.Cause), trouble.code) {
 					t.Errorf("decided by %v because of %v, want by the policy because of %s", res.Source, res.Cause, trouble.code)
@@ -95,7 +95,7 @@ func TestItRecoversFromLoading(t *testing.T) {
 	eachClient(t, func(t *testing.T, opts *redis.Options) {
 		srv := miniredis.RunT(t)
 		l := limit(t, connectTo(t, opts, srv.Addr()))
-		fromStore(t, l, "user")
+		warm(t, l)
 		srv.SetError("LOADING Redis is loading the dataset in memory")
 		await(t, "the breaker to open", func() bool { return opened(t, l) })
 		srv.SetError("")
@@ -127,7 +127,7 @@ func refuses(t *testing.T, l watched, key, code string) {
 func TestAKeyThatHoldsSomethingElseIsToldAsAConfigurationError(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	l := limit(t, connectTo(t, redisstore.Options(), srv.Addr()), redisstore.WithoutShortcut())
+	l := limit(t, connectTo(t, &redis.Options{}, srv.Addr()), redisstore.WithoutShortcut(), patient)
 	fromStore(t, l, "user")
 	key := srv.Do("KEYS", "*")
 	srv.Do("DEL", key)
@@ -143,33 +143,35 @@ func TestAKeyThatHoldsSomethingElseIsToldAsAConfigurationError(t *testing.T) {
 func TestAMissingPasswordIsToldAsAConfigurationError(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.Args("--requirepass", "secret"))
-	refuses(t, limit(t, connectTo(t, redisstore.Options(), srv.Addr())), "user", "NOAUTH")
+	refuses(t, limit(t, connectTo(t, &redis.Options{}, srv.Addr()), patient), "user", "NOAUTH")
 }
 
 func TestAWrongPasswordIsToldAsAConfigurationError(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.Args("--requirepass", "secret"))
-	opts := redisstore.Options()
-	opts.Password = "wrong"
-	refuses(t, limit(t, connectTo(t, opts, srv.Addr())), "user", "WRONGPASS")
+	refuses(t, limit(t, connectTo(t, &redis.Options{Password: "wrong"}, srv.Addr()), patient), "user", "WRONGPASS")
 }
 
 // documented are the permissions in redisstore's package comment.
 const documented = "ACL SETUSER limiter on >password resetchannels ~rl1:* +eval +evalsha +get +set +time +del +ping"
 
 // asUser is a limiter whose client is a user with permissions.
-func asUser(t *testing.T, srv *redistest.Server, permissions string, opts *redis.Options) watched {
+func asUser(t *testing.T, srv *redistest.Server, permissions string, opts *redis.Options, storeOpts ...redisstore.Option) watched {
 	t.Helper()
 	srv.Do(strings.Fields(permissions)...)
 	opts.Username, opts.Password = "limiter", "password"
-	return limit(t, connectTo(t, opts, srv.Addr()))
+	opts.ReadTimeout, opts.WriteTimeout = patience, patience // also of a connection's handshake
+	return limit(t, connectTo(t, opts, srv.Addr()), storeOpts...)
 }
+
+// patient is a budget that no machine exceeds.
+var patient = redisstore.WithBudget(patience)
 
 func TestTheDocumentedPermissionsSuffice(t *testing.T) {
 	t.Parallel()
 	eachClient(t, func(t *testing.T, opts *redis.Options) {
 		srv := redistest.Start(t)
-		l := asUser(t, srv, documented, opts)
+		l := asUser(t, srv, documented, opts, patient)
 		fromStore(t, l, "user")
 		srv.Do("SCRIPT", "FLUSH")
 		fromStore(t, l, "user")
@@ -197,7 +199,7 @@ func TestEachDocumentedPermissionIsNeeded(t *testing.T) {
 		"eval": func(l watched) error { srv.Do("SCRIPT", "FLUSH"); return l.Ping(t.Context()) },
 	}
 	for _, command := range []string{"eval", "evalsha", "get", "set", "time", "del", "ping"} {
-		l := asUser(t, srv, strings.ReplaceAll(documented+" ", "+"+command+" ", ""), redisstore.Options())
+		l := asUser(t, srv, strings.ReplaceAll(documented+" ", "+"+command+" ", ""), redisstore.Options(), patient)
 		use := uses[command]
 		if use == nil {
 			use = func(l watched) error { return l.Ping(t.Context()) }
@@ -212,14 +214,14 @@ func TestEachDocumentedPermissionIsNeeded(t *testing.T) {
 func TestAMissingPermissionIsToldAsAConfigurationError(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	refuses(t, asUser(t, srv, strings.Replace(documented, "+set ", "", 1), redisstore.Options()), "user", "grant the Redis user")
+	refuses(t, asUser(t, srv, strings.Replace(documented, "+set ", "", 1), redisstore.Options(), patient), "user", "grant the Redis user")
 }
 
 func TestATrialIsContentWithoutThePermissionToPing(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	l := asUser(t, srv, strings.Replace(documented, " +ping", "", 1), redisstore.Options())
-	fromStore(t, l, "user")
+	warm(t, l)
 	srv.Pause()
 	await(t, "the breaker to open", func() bool { return opened(t, l) })
 	srv.Resume()

@@ -167,6 +167,13 @@ func fromStore(t *testing.T, l watched, key string) ratelimit.Result {
 	return res
 }
 
+// warm waits until Redis decides: the first call may take longer than the budget
+// on a slow machine.
+func warm(t *testing.T, l watched) {
+	t.Helper()
+	await(t, "Redis to decide", func() bool { return decide(t, l, "is it warm").Source == ratelimit.SourceStore })
+}
+
 // refusal is the cause of a decision for which Redis was not asked.
 type refusal interface{ RetryAfter() time.Duration }
 
