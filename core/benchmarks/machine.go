@@ -28,6 +28,10 @@ var measured = []string{
 	"github.com/throttled/throttled/v2",
 	"github.com/ulule/limiter/v3",
 	"github.com/go-chi/httprate",
+	"github.com/go-chi/chi/v5",
+	"github.com/gin-gonic/gin",
+	"github.com/labstack/echo/v4",
+	"github.com/gofiber/fiber/v2",
 }
 
 func describeMachine(b *bench) machine {
