@@ -24,9 +24,9 @@ type Answer struct {
 	// renders the answer.
 	Message string
 
-	problem     []byte
-	contentType string
-	head        bool
+	problem []byte
+	header  RequestHeader // nil if there is none
+	head    bool
 }
 
 // Problem returns the body as application/problem+json (RFC 9457), whatever the
@@ -35,17 +35,18 @@ func (a Answer) Problem() []byte { return a.problem }
 
 // Body returns the body that suits what the client accepts, and its content
 // type: a problem, or the message as plain text. The body is nil for HEAD. It is
-// shared: do not change it.
+// shared: do not change it. Body reads the request, so call it before the handler
+// returns.
 func (a Answer) Body() (contentType string, body []byte) {
-	switch {
-	case a.head:
-		return a.contentType, nil
-	case a.contentType == contentText:
-		text := make([]byte, 0, len(a.Message)+1)
-		return contentText, append(append(text, a.Message...), '\n')
-	default:
-		return contentProblem, a.problem
+	accept := Request{Header: a.header}.lines("Accept")
+	contentType, body = contentProblem, a.problem
+	if !acceptsJSON(accept) {
+		contentType, body = contentText, []byte(a.Message+"\n")
 	}
+	if a.head {
+		return contentType, nil
+	}
+	return contentType, body
 }
 
 // Send writes the answer to w.
@@ -65,17 +66,13 @@ var contentTypes = map[string][]string{
 }
 
 func newAnswer(status int, message string, problem []byte, req Request) Answer {
-	a := Answer{
-		Status:      status,
-		Message:     message,
-		problem:     problem,
-		contentType: contentProblem,
-		head:        req.Method == http.MethodHead,
+	return Answer{
+		Status:  status,
+		Message: message,
+		problem: problem,
+		header:  req.Header,
+		head:    req.Method == http.MethodHead,
 	}
-	if !acceptsJSON(req.lines("Accept")) {
-		a.contentType = contentText
-	}
-	return a
 }
 
 // acceptsJSON reads the Accept header: whether the most specific range that
