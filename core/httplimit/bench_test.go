@@ -45,6 +45,8 @@ func BenchmarkDecide(b *testing.B) {
 		{name: "denied/IETF too", headers: httplimit.XRateLimit | httplimit.IETFDraft11},
 		{name: "denied/two limits", headers: httplimit.IETFDraft11, options: []ratelimit.Option{ratelimit.WithLimit(ratelimit.PerHour(1000))}},
 		{name: "admitted/ClientIP", allowed: true, key: by(httplimit.ClientIP())},
+		{name: "admitted/Header", allowed: true, key: by(httplimit.Header("X-Api-Key"))},
+		{name: "admitted/Join", allowed: true, key: by(httplimit.Join(httplimit.ClientIP(), httplimit.Route))},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			limiter, err := ratelimit.New(decided{memstore.New(), bench.allowed}, "api", ratelimit.PerSecond(10).WithBurst(20), bench.options...)
@@ -52,7 +54,9 @@ func BenchmarkDecide(b *testing.B) {
 				b.Fatal(err)
 			}
 			m := httplimit.New(limiter, httplimit.FromHTTP, config{Headers: bench.headers, Key: bench.key})
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r := httptest.NewRequest(http.MethodGet, "/items/1", nil)
+			r.Pattern = "GET /items/{id}"
+			r.Header.Set("X-Api-Key", "5ecre7")
 			header := http.Header{}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -44,7 +44,8 @@ func FirstOf[C any](keys ...Key[C]) Key[C] {
 func Join[C any](keys ...Key[C]) Key[C] {
 	mustHave("Join", keys)
 	return func(c C) (string, error) {
-		var joined []byte
+		var buf [128]byte
+		joined := buf[:0]
 		for i, key := range keys {
 			part, err := key(c)
 			if part == "" || err != nil {
