@@ -140,10 +140,11 @@ func TestDecisionsEndInTimeWhenOthersHoldAllConnections(t *testing.T) {
 
 func TestThroughputFollowsFromTheDistanceAndTheNumberOfCallers(t *testing.T) {
 	const distance, callers = 10 * time.Millisecond, 100
-	eachClient(t, "10 ms away", func(s *scenario, opts *redis.Options) {
+	eachClient(t, "10 ms away, budget 1 s", func(s *scenario, opts *redis.Options) {
 		srv := redistest.Start(s)
 		p := s.proxy(srv.Addr())
 		p.infect("far", "latency", "downstream", attributes{"latency": distance.Milliseconds()})
+		s.budget = time.Second // this is about throughput
 		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers})
 		s.more(l, ratelimit.SourceStore, 2*callers) // connections are there
 		const decisions = 10_000

@@ -15,6 +15,7 @@ type row struct {
 	fault         string
 	requests      int64
 	longest, open time.Duration
+	stall         time.Duration
 	bySource      [5]int64 // by ratelimit.Source
 	over          int
 	ran, sent     int64
@@ -45,10 +46,10 @@ func table() string {
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nfault\trequests\tlongest\tmedian open\tstore\tshortcut\tlocal\tpolicy\tover\tran/sent\trecovery\tconns\tgoroutines\t")
+	fmt.Fprintln(w, "\nfault\trequests\tlongest\tstall\tmedian open\tstore\tshortcut\tlocal\tpolicy\tover\tran/sent\trecovery\tconns\tgoroutines\t")
 	for _, r := range rows.all {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%s\n",
-			r.fault, r.requests, duration(r.longest), duration(r.open),
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%d\t%s\n",
+			r.fault, r.requests, duration(r.longest), duration(r.stall), duration(r.open),
 			r.bySource[ratelimit.SourceStore], r.bySource[ratelimit.SourceShortcut], r.bySource[ratelimit.SourceLocal], r.bySource[ratelimit.SourcePolicy],
 			count(int64(r.over)), ratio(r.ran, r.sent), duration(r.recovery), count(r.conns), r.goroutines, r.note)
 	}
