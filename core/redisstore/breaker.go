@@ -9,14 +9,17 @@ import (
 )
 
 const (
-	// tripAfter is how many failures in a row open the breaker.
-	tripAfter = 5
+	// tripAfter is how many failures in a row open the breaker, each of something
+	// that was sent after the one before was known: one stall of Redis fails all
+	// that is on its way, and counts once.
+	tripAfter = 3
 	// trialEvery is how long the breaker stays open before a trial.
 	trialEvery = 500 * time.Millisecond
 )
 
-// errHurried is an outcome that says nothing of the node, and counts neither way.
-var errHurried = errors.New("redisstore: too little time was left")
+// errUncounted is an outcome that says nothing of the node, or nothing new, and
+// counts neither way.
+var errUncounted = errors.New("redisstore: this outcome does not count")
 
 // breaker keeps calls from a node that fails. It is closed at first; tripAfter
 // failures in a row open it; trialEvery later one trial is let through, and
@@ -25,6 +28,7 @@ type breaker struct {
 	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
 	tripped atomic.Bool           // not closed
 	opened  atomic.Int64          // Unix nanoseconds
+	failed  atomic.Int64          // last counted failure, Unix nanoseconds
 	cause   atomic.Pointer[error] // last failure
 }
 
@@ -35,7 +39,7 @@ func newBreaker() *breaker {
 		Timeout:      trialEvery,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !isFailure(err) },
-		IsExcluded:   func(err error) bool { return err == errHurried }, //nolint:errorlint // never wrapped
+		IsExcluded:   func(err error) bool { return err == errUncounted }, //nolint:errorlint // never wrapped
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			b.tripped.Store(to != gobreaker.StateClosed)
 			if to == gobreaker.StateOpen {
@@ -68,8 +72,16 @@ func (b *breaker) allow() (outcome func(error), err error) {
 	return outcome, nil
 }
 
-// note remembers a failure, to tell those who are refused.
-func (b *breaker) note(failure error) { b.cause.Store(&failure) }
+// counts reports whether the failure of something sent at that time is one more,
+// and if so remembers it, to tell those who are refused.
+func (b *breaker) counts(failure error, sent time.Time) bool {
+	last := b.failed.Load()
+	if sent.UnixNano() <= last || !b.failed.CompareAndSwap(last, time.Now().UnixNano()) {
+		return false
+	}
+	b.cause.Store(&failure)
+	return true
+}
 
 func (b *breaker) refusal() error {
 	trial := time.Unix(0, b.opened.Load()).Add(trialEvery)

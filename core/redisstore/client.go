@@ -25,7 +25,13 @@ const (
 // Reads, writes and the wait for a free connection end after 100 ms (by default
 // 5 s and 6 s), and when their ctx ends. Nothing is retried: the breaker decides
 // when to try again. Dialing ends after 1 s, since a connection that is late for
-// one decision serves the next; it is tried once (by default five times).
+// one decision serves the next; it is tried once (by default five times). With a
+// longer budget than by default, raise the three of 100 ms to it.
+//
+// A lone call is sent on the goroutine of its caller with such a client, which
+// saves a good part of its time. A caller whose ctx is cancelled meanwhile, and
+// has no deadline within the budget, then learns of it when Redis answers or
+// the budget ends; and hooks added to the client must heed their ctx.
 //
 // A Store keeps its promises with a client of default settings too. These leave
 // less behind when Redis does not answer.

@@ -185,8 +185,11 @@ func (l *lane) leave(w *waiter) {
 // run sends what is in the queue, pipeline by pipeline, until it is empty.
 func (l *lane) run() {
 	deepen()
-	for p := l.next(); p != nil && l.send(p); p = l.next() {
-		runtime.Gosched() // let those who have just been answered come again, for the next pipeline
+	for {
+		runtime.Gosched() // those who come at the same moment, or were just answered, go together
+		if p := l.next(); p == nil || !l.send(p) {
+			return
+		}
 	}
 }
 
@@ -295,7 +298,7 @@ func (l *lane) send(p *pipeline) bool {
 // node has failed.
 func (l *lane) carryOut(ctx context.Context, p *pipeline) error {
 	return guard(func() error {
-		if err := l.trial(ctx, p); err != nil {
+		if err := l.trial(p); err != nil {
 			return err
 		}
 		l.exchange(ctx, p.calls)
@@ -306,15 +309,16 @@ func (l *lane) carryOut(ctx context.Context, p *pipeline) error {
 // report tells the breaker of an outcome, whether or not anybody still waits for
 // it.
 func (l *lane) report(p *pipeline, outcome func(error), err error) {
-	err = p.verdict(err, l.budget)
-	if !isFailure(err) || err == errHurried { //nolint:errorlint // never wrapped
+	switch err = p.verdict(err, l.budget); {
+	case !isFailure(err):
+		outcome(nil)
+	case err == errUncounted || !l.breaker.counts(err, p.sent): //nolint:errorlint // never wrapped
+		outcome(errUncounted)
+	default:
 		outcome(err)
-		return
-	}
-	l.breaker.note(err)
-	outcome(err)
-	if l.failing != nil {
-		l.failing()
+		if l.failing != nil {
+			l.failing()
+		}
 	}
 }
 

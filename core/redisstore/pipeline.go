@@ -23,7 +23,7 @@ func (p *pipeline) verdict(err error, budget time.Duration) error {
 	case p.alive.Load(): // two replies take longer than the budget, but there was one
 		return nil
 	case p.deadline.Sub(p.sent) < budget/2: // p's callers had waited for other pipelines
-		return errHurried
+		return errUncounted
 	default:
 		return err
 	}

@@ -14,10 +14,16 @@ const maxBroken = 64
 // trial asks a node that has been failing for a sign of life, before calls that
 // spend tokens are sent to it: Redis would carry them out whenever it comes
 // back. Any answer will do, a refusal for want of permission too.
-func (l *lane) trial(ctx context.Context, p *pipeline) error {
+//
+// It may take longer than the budget, which has ended for the calls then: a
+// connection to a node far away takes several replies to set up, and serves the
+// next trial.
+func (l *lane) trial(p *pipeline) error {
 	if l.breaker.closed() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(dialTimeout, l.budget))
+	defer cancel()
 	err := ping(ctx, l.node)
 	for range maxBroken {
 		if !isBroken(err) || ctx.Err() != nil {
