@@ -51,9 +51,10 @@
 //
 // # Permissions
 //
-// The Redis user needs, for decisions, and with +del for Reset and +ping for Ping:
+// The Redis user needs, on the keys of its prefix:
 //
-//	ACL SETUSER limiter on >password resetchannels ~rl1:* +eval +evalsha +get +set +time +del +ping
+//	ACL SETUSER limiter on >password resetchannels ~<prefix>rl1:* +eval +evalsha +get +set +time +del +ping
 //
-// A trial after an outage uses PING too, but is content with any answer.
+// and +cluster|slots with Redis Cluster. Only Reset uses +del, and only Ping
+// +ping: a trial after an outage uses PING too, but is content with any answer.
 package redisstore

@@ -60,7 +60,7 @@ func (e *openError) Unwrap() error { return e.cause }
 // RetryAfter is the time until Redis is tried again.
 func (e *openError) RetryAfter() time.Duration { return e.retryAfter }
 
-const missingPermission = "grant the Redis user the permissions listed in the documentation of redisstore"
+const missingPermission = "grant the Redis user the permissions that the documentation of redisstore lists, on the keys of this prefix, and +cluster|slots with Redis Cluster"
 
 // advice is what to do about the replies with which Redis refuses a call for a
 // reason that does not pass by itself.
