@@ -35,8 +35,12 @@
 //
 // As decided by the store, on the store's clock, no bucket ever admits more
 // than burst + rate * t tokens in any window of length t, over all instances
-// and whatever races. Refunded tokens do not count. Nobody is denied whom the
-// bucket would admit.
+// and whatever races. Refunded tokens do not count.
+//
+// Nobody is denied whom the bucket would admit, with one exception: redisstore
+// gives denials from memory while it knows that the bucket is empty, and for at
+// most 1 s it may not know of tokens that came back in another way than with
+// time, such as by a refund or reset made by another instance.
 //
 // # A denial is not an error
 //
@@ -58,5 +62,7 @@
 //
 // [Limit] for rates and bursts, [Limiter] for the calls, [Result] for the
 // answer, [Store] for the contract that a store keeps. The adapters turn HTTP
-// requests into calls of a Limiter; httplimit holds what they share.
+// requests into calls of a Limiter; httplimit holds what they share. The README
+// beside this file has what a service needs over time: changing a limit, plans,
+// metrics, tests, readiness.
 package ratelimit

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
@@ -148,6 +151,59 @@ func ExampleWithLimit() {
 	// true by 2/min burst 2 with 1 and 2 left
 	// true by 2/min burst 2 with 0 and 1 left
 	// false by 2/min burst 2 with 0 and 1 left
+}
+
+// decisions counts what limiters decide, as a metric does: by limiter, outcome
+// and source. Keys and causes are no labels: there is no end of them.
+type decisions struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (d *decisions) ObserveDecision(_ context.Context, res ratelimit.Result, _ time.Duration) {
+	outcome := "denied"
+	if res.Allowed {
+		outcome = "allowed"
+	}
+	d.add(fmt.Sprintf("decisions{limiter=%q,outcome=%q,source=%q}", res.Name, outcome, res.Source))
+}
+
+func (d *decisions) ObserveRefund(_ context.Context, name, _ string, _ int, err error) {
+	d.add(fmt.Sprintf("refunds{limiter=%q,failed=\"%t\"}", name, err != nil))
+}
+
+func (d *decisions) add(series string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.count[series]++
+}
+
+// An alert on allowed decisions of source policy tells that a limiter is open:
+// its store is out of reach, and it admits everyone.
+func ExampleObserver() {
+	metrics := &decisions{count: make(map[string]int)}
+	limiter, err := ratelimit.New(memstore.New(), "api", ratelimit.PerHour(2), ratelimit.WithObserver(metrics))
+	if err != nil {
+		log.Fatal(err)
+	}
+	open, err := ratelimit.New(outOfReach{}, "search", ratelimit.PerHour(2),
+		ratelimit.WithObserver(metrics),
+		ratelimit.WithLogger(quiet))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, l := range []*ratelimit.Limiter{limiter, limiter, limiter, open} {
+		if _, err := l.Allow(context.Background(), "user:42"); err != nil {
+			log.Fatal(err)
+		}
+	}
+	for _, series := range slices.Sorted(maps.Keys(metrics.count)) {
+		fmt.Println(series, metrics.count[series])
+	}
+	// Output:
+	// decisions{limiter="api",outcome="allowed",source="store"} 2
+	// decisions{limiter="api",outcome="denied",source="store"} 1
+	// decisions{limiter="search",outcome="allowed",source="policy"} 1
 }
 
 func ExampleFailLocal() {

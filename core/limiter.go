@@ -37,6 +37,12 @@ type shared struct {
 // so give the same name to the instances of one service, and different names to
 // different limits.
 //
+// A bucket belongs to a name, a key and the time in which limit fills from
+// empty. Change a limit so that this time changes, and every key starts with a
+// full bucket; while instances with the old and the new limit run side by side,
+// both count, so that 5/min beside 5/min burst 6 admits 11 at once. From 10/s burst
+// 20 to 20/s burst 40 nothing of the kind happens: both fill in 2 s.
+//
 // By default the limiter fails open, reports to no observer and logs to
 // [slog.Default].
 //
@@ -71,8 +77,9 @@ func New(store Store, name string, limit Limit, opts ...Option) (*Limiter, error
 //
 // A key has a bucket for each time in which a limit fills. Limits that fill in
 // the same time, such as 10/s and 20/s, share the bucket, so that a caller whose
-// plan changes keeps what was spent; a limit that fills in another time starts
-// full.
+// plan changes keeps what was spent. A limit that fills in another time starts
+// full, and its bucket counts beside the other: whoever may choose between two
+// plans may spend both.
 //
 // It returns an error that says which limit to change, and how.
 func (l *Limiter) With(limit Limit, further ...Limit) (*Limiter, error) {
