@@ -69,7 +69,11 @@ func ExampleNew() {
 	// "api";r=19;t=2
 }
 
-// Attempts at a password: successes are given back, so only failures count.
+// Attempts at a password: successes are given back, so only failures count. This
+// takes a handler that answers failures with 400 and above; one that redirects,
+// or shows the form again with 200, would get them back too. Once the tokens are
+// used up nobody gets in, whatever the password, until one is back.
+// Returned errors count as their status.
 func ExampleConfig_refund() {
 	limiter, err := ratelimit.New(memstore.New(), "login", ratelimit.PerHour(1), ratelimit.FailClosed())
 	if err != nil {

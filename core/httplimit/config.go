@@ -19,7 +19,9 @@ import (
 // change.
 type Config[C, H any] struct {
 	// Key says whose bucket the request spends from. Nil, or an empty key, means
-	// the address of the TCP peer. An error is answered as unavailable.
+	// the address of the TCP peer. An error is answered as unavailable. A panic
+	// in it, as in any function here, is not caught: it goes where a handler's
+	// goes.
 	Key Key[C]
 
 	// Limiter chooses the limiter for a request, for callers on different plans
@@ -52,8 +54,14 @@ type Config[C, H any] struct {
 	// its handler has answered with. A handler's error counts as its status, 500
 	// if it has none, and so does a panic. Nil means never.
 	//
-	// To limit failures only: return status < 400. It is not called for a request
-	// that was charged nothing, or that became another protocol (101).
+	// With return status < 400 only failures count, if failures are answered with
+	// 400 and above. A login form that answers a wrong password by a redirect or
+	// by itself, with 303 or 200, would get every failure back: decide there by
+	// something that only a success sets. Whoever has no token left is denied,
+	// success or not, and a request holds its token until it is answered.
+	//
+	// It is not called for a request that was charged nothing, or that became
+	// another protocol (101).
 	Refund func(c C, status int) bool
 
 	// Headers are the quota headers to send. 0 means XRateLimit.

@@ -65,7 +65,9 @@ func newLimits(e *service.Env) (limits, error) {
 			Headers: headers,
 			Cost:    func(echo.Context) int { return 5 },
 		}),
-		// Whoever knows the password is not held up: only failures count.
+		// A success is given back, so only failures count: those answered with 400
+		// and above. After five, nobody at that address gets in, whatever the
+		// password, until a token is back; one comes every 12 s.
 		perFailure: echolimit.New(attempts, echolimit.Config{
 			Key:     address,
 			Headers: headers,
