@@ -2,7 +2,9 @@
 // was skipped and why, and one line of totals.
 //
 // Plain go test does not mention a skipped test: a machine without redis-server
-// would look like one on which everything has passed.
+// would look like one on which everything has passed. A test that no machine
+// could run, such as one that sets the clock of a store whose clock cannot be
+// set, says so in its reason, and only counts among the totals.
 //
 //	go run .ci/gotest/main.go [flags of go test --] module...
 package main
@@ -67,11 +69,15 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
+// notApplicable begins the reason of a test that is skipped on every machine.
+const notApplicable = "not applicable: "
+
 // report collects the outcome over all modules.
 type report struct {
 	output                  map[test][]string // of tests that have not ended
 	passed, failed, skipped int
-	reasons                 map[string][]test // of skipped tests
+	inapplicable            int               // skipped on every machine
+	reasons                 map[string][]test // of those skipped on this one
 	broken                  []string          // modules whose go test has failed
 }
 
@@ -145,13 +151,20 @@ func (r *report) ofTest(t test, e event) {
 		r.failed++
 		fmt.Print(strings.Join(r.output[t], ""))
 	case "skip":
-		r.skipped++
-		why := reason(r.output[t])
-		r.reasons[why] = append(r.reasons[why], t)
+		r.skip(t, reason(r.output[t]))
 	default:
 		return
 	}
 	delete(r.output, t)
+}
+
+func (r *report) skip(t test, why string) {
+	if strings.HasPrefix(why, notApplicable) {
+		r.inapplicable++
+		return
+	}
+	r.skipped++
+	r.reasons[why] = append(r.reasons[why], t)
 }
 
 // printUnended prints what those tests of pkg have written that were running
@@ -191,7 +204,7 @@ func (r *report) printSkipped(redis bool) {
 	if r.skipped == 0 {
 		return
 	}
-	fmt.Printf("\n#### SKIPPED: %d tests did not run ####\n", r.skipped)
+	fmt.Printf("\n#### SKIPPED: %d tests could not run on this machine ####\n", r.skipped)
 	for _, why := range slices.Sorted(maps.Keys(r.reasons)) {
 		fmt.Printf("%s:\n", why)
 		printTests(r.reasons[why])
@@ -223,7 +236,7 @@ func byName(a, b test) int {
 }
 
 func (r *report) close() error {
-	fmt.Printf("\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	fmt.Printf("\n%d passed, %d failed, %d skipped, %d not applicable\n", r.passed, r.failed, r.skipped, r.inapplicable)
 	if len(r.broken) > 0 {
 		return errors.New("failed in " + strings.Join(r.broken, ", "))
 	}

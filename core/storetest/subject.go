@@ -133,7 +133,7 @@ func (s subject) holds(b ratelimit.Bucket, want time.Duration) {
 func (s subject) needsClock() {
 	s.Helper()
 	if s.Advance == nil {
-		s.Skipf("storetest: the harness cannot set the store's clock")
+		s.Skipf("not applicable: the harness cannot set the store's clock")
 	}
 }
 

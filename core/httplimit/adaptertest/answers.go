@@ -28,7 +28,7 @@ func (s suite[C, H]) testAnswers(t *testing.T) {
 
 func (s suite[C, H]) testBodies(t *testing.T) {
 	if s.RendersErrors {
-		t.Skip("the app's error handler renders the body")
+		t.Skip("not applicable: the app's error handler renders the body")
 	}
 	var handler seen
 	denying := limiter(t, level{newStore().Store, time.Minute}, "api", ratelimit.PerMinute(1), ratelimit.WithLimit(ratelimit.PerHour(1000)))

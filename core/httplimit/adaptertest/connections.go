@@ -98,7 +98,7 @@ func (s suite[C, H]) testUpgrade(t *testing.T, config httplimit.Config[C, H]) {
 
 func (s suite[C, H]) testClientsGone(t *testing.T) {
 	if s.IgnoresClients {
-		t.Skip("the framework does not tell that a client has gone")
+		t.Skip("not applicable: the framework does not tell that a client has gone")
 	}
 	var handler, unavailable seen
 	store := newStore()
