@@ -139,7 +139,7 @@ func TestDecisionsContinueWhileASlotMoves(t *testing.T) {
 			// Redis Cluster refuses a command on several keys of a slot on the move
 			// while one of them is not there.
 			for cause, n := range l.causes {
-				if strings.Contains(cause, "no answer from Redis") && n < l.requests.Load()/100 {
+				if strings.Contains(cause, "no answer from Redis") && int64(n) < l.requests.Load()/100 {
 					continue // the machine stood still
 				}
 				if further == nil || !strings.Contains(cause, "TRYAGAIN") {
