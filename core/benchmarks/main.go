@@ -30,6 +30,7 @@ var sections = []struct {
 }{
 	{"script: Redis time per call", false, measureScripts},
 	{"memory: one tracked client", false, measureMemory},
+	{"one caller: beside a bare EVALSHA, all clients with redisstore.Options()", false, measureFitCaller},
 	{"one caller: beside a bare EVALSHA", false, measureOneCaller},
 	{"four callers: beside a bare EVALSHA", false, measureFourCallers},
 	{"allocations: per decision", false, measureAllocations},
