@@ -106,7 +106,8 @@ func checkTrusted(prefix netip.Prefix) (netip.Prefix, error) {
 }
 
 // ParseTrusted reads a comma-separated list of prefixes and addresses, such as
-// "10.0.0.0/8, 192.0.2.1", for [ClientIP]. Spaces and empty entries are skipped,
+// "10.0.3.0/28, 192.0.2.1", for [ClientIP]. Name the proxies alone: whoever else
+// is in a trusted prefix chooses its own key. Spaces and empty entries are skipped,
 // so "" is no prefix at all. It returns an error that names the entry that is
 // neither, or that would hold every address.
 func ParseTrusted(list string) ([]netip.Prefix, error) {
