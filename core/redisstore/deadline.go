@@ -16,18 +16,24 @@ type deadline struct {
 
 var _ context.Context = (*deadline)(nil)
 
-// newDeadline returns a context that calls passed, on a goroutine of its own, if
-// it is not stopped before at.
-func newDeadline(at time.Time, passed func()) *deadline {
+// newDeadline returns a context whose Deadline is at. It calls passed, on a
+// goroutine of its own, at first, and again at each time that passed returns;
+// it ends when passed returns the zero time.
+func newDeadline(first, at time.Time, passed func() (next time.Time)) *deadline {
 	d := &deadline{at: at, done: make(chan struct{})}
-	d.timer = time.AfterFunc(time.Until(at), func() {
+	d.timer = time.AfterFunc(time.Hour, func() {
+		if next := passed(); !next.IsZero() {
+			d.timer.Reset(time.Until(next))
+			return
+		}
 		close(d.done)
-		passed()
 	})
+	d.timer.Reset(time.Until(first)) // not before d.timer is set
 	return d
 }
 
-// stop ends the context, unless it has ended by itself. It must be called once.
+// stop ends the context, unless passed is running: then that does. It must be
+// called once.
 func (d *deadline) stop() {
 	if d.timer.Stop() {
 		close(d.done)

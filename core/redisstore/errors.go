@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +27,11 @@ type ConfigError struct {
 
 // Error returns the limiter, Redis' error and the advice.
 func (e *ConfigError) Error() string {
+	reply := anonymous(e.Err.Error())
 	if e.Limiter == "" {
-		return fmt.Sprintf("redisstore: %v: %s", e.Err, e.Advice)
+		return fmt.Sprintf("redisstore: %s: %s", reply, e.Advice)
 	}
-	return fmt.Sprintf("redisstore: limiter %q: %v: %s", e.Limiter, e.Err, e.Advice)
+	return fmt.Sprintf("redisstore: limiter %q: %s: %s", e.Limiter, reply, e.Advice)
 }
 
 // Unwrap returns ratelimit.ErrMisconfigured and Redis' error.
@@ -65,17 +67,29 @@ const missingPermission = "grant the Redis user the permissions that the documen
 // advice is what to do about the replies with which Redis refuses a call for a
 // reason that does not pass by itself.
 var advice = []struct{ code, text string }{
-	{"WRONGTYPE", "the bucket's key holds something else: delete it, or set redisstore.WithPrefix so that nobody else uses these keys"},
+	{"WRONGTYPE", otherValue},
+	{"attempt to perform arithmetic", otherValue}, // how Lua says it of a string that is no number
 	{"NOAUTH", "set the client's Username and Password"},
 	{"WRONGPASS", "correct the client's Username and Password"},
 	{"NOPERM", missingPermission},
 	{"The user executing the script", missingPermission}, // how Redis 7.0 says it of a command in a script
-	{"CROSSSLOT", "use a go-redis ClusterClient with Redis Cluster"},
-	{"MOVED", "use a go-redis ClusterClient with Redis Cluster"},
+	{"CROSSSLOT", clusterClient},
+	{"MOVED", clusterClient},
 }
 
-// misconfiguration returns what to do about err, if it is such a reply. All of
-// Redis' errors without a code of their own, such as errors of the script, are.
+const (
+	otherValue    = "the bucket's key holds something else: delete it, or set redisstore.WithPrefix so that nobody else uses these keys"
+	clusterClient = "use a go-redis ClusterClient with Redis Cluster"
+)
+
+// passing are the replies with which Redis refuses a call for a reason that does
+// pass. Redis 6 reports those of a command in a script as "ERR Error running
+// script", with the rest behind it.
+var passing = []string{"READONLY", "OOM", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS", "MISCONF", "BUSY"}
+
+// misconfiguration returns what to do about err, if it is a reply that waiting
+// does not cure. All of Redis' errors without a code of their own, such as errors
+// of the script, are.
 func misconfiguration(err error) (text string, ok bool) {
 	var reply redis.Error
 	if !errors.As(err, &reply) || redis.IsMaxClientsError(err) {
@@ -87,7 +101,20 @@ func misconfiguration(err error) (text string, ok bool) {
 			return a.text, true
 		}
 	}
-	return "the script cannot run: check that this is Redis 6.2 or later and that nobody else writes to these keys", strings.HasPrefix(message, "ERR ")
+	if !strings.HasPrefix(message, "ERR ") || slices.ContainsFunc(passing, func(code string) bool { return strings.Contains(message, code) }) {
+		return "", false
+	}
+	return "the script cannot run: check that this is Redis 6.2 or later, with EVAL and EVALSHA under their own names", true
+}
+
+// anonymous is what Redis says without what it quotes of the call, which would
+// put callers' keys into logs, and make one mistake look like many.
+func anonymous(message string) string {
+	message, _, _ = strings.Cut(message, ", with args beginning with")
+	if strings.HasPrefix(message, "MOVED ") {
+		return "MOVED"
+	}
+	return message
 }
 
 // isFailure reports whether err tells that the node cannot decide now: it is

@@ -37,12 +37,12 @@ type conn interface {
 // their way to it, and its breaker. What goes wrong on one lane does not hold
 // up another.
 //
-// Nobody on a lane needs a timer of their own. A pipeline that is on its way
-// when the budget of its longest-waiting caller ends is abandoned: its callers
-// get an error, and its place goes to the next pipeline. A call waits in the
-// queue, or gathers callers behind one like it, only while pipelines are on
-// their way that left before it came, so that one of them ends, or is abandoned,
-// before its own budget does.
+// Nobody on a lane needs a timer of their own. A pipeline on its way lets each of
+// its callers go when their budget ends; when that was the last one it is
+// abandoned, and its place goes to the next pipeline. A call waits in the queue,
+// or gathers callers behind one like it, only while pipelines are on their way
+// that left before it came, so that one of them ends, or is abandoned, before its
+// own budget does.
 type lane struct {
 	settings
 	node     conn
@@ -70,10 +70,16 @@ func newLane(s settings, node, redirect conn, failing func()) *lane {
 	}
 }
 
-// isPrompt reports whether a client heeds its ctx while it waits for a reply.
+// isPrompt reports whether a client heeds its ctx while it waits for a reply, and
+// calls nobody while it connects who might not.
 func isPrompt(node conn) bool {
 	client, ok := node.(*redis.Client)
-	return ok && client.Options().ContextTimeoutEnabled
+	if !ok {
+		return false
+	}
+	o := client.Options()
+	return o.ContextTimeoutEnabled && o.OnConnect == nil &&
+		o.CredentialsProvider == nil && o.CredentialsProviderContext == nil && o.StreamingCredentialsProvider == nil
 }
 
 var errStuck = errors.New("redisstore: too many calls to Redis have not come back yet")
@@ -102,12 +108,15 @@ func (l *lane) ask(ctx context.Context, op operation, buckets []ratelimit.Bucket
 // share, and sees to it that the queue moves. If it returns a pipeline, the
 // caller is to send that itself. It returns an error if nothing can be sent.
 func (l *lane) join(ctx context.Context, op operation, buckets []ratelimit.Bucket) (*waiter, *pipeline, error) {
-	w := waiters.Get().(*waiter) //nolint:forcetypeassert // its New makes nothing else
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inFlight == 0 && l.abandoned == maxInFlight {
+	switch {
+	case l.inFlight == 0 && l.abandoned == maxInFlight:
 		return nil, nil, errStuck
+	case l.inFlight > 0 && !l.breaker.closed(): // nobody else waits for a trial
+		return nil, nil, l.breaker.refusal()
 	}
+	w := waiters.Get().(*waiter) //nolint:forcetypeassert // its New makes nothing else
 	w.call = l.queue.callFor(op, buckets)
 	w.call.waiters = append(w.call.waiters, w)
 	if l.queue.len() == 0 || l.inFlight >= l.allowed() || l.inFlight+l.abandoned >= maxInFlight {
@@ -240,7 +249,6 @@ func (l *lane) load() *pipeline {
 	if len(p.calls) == 0 {
 		return nil
 	}
-	p.deadline = p.calls[0].arrived.Add(l.budget)
 	return p
 }
 
@@ -271,25 +279,32 @@ func (l *lane) releaseAll(p *pipeline) {
 func (l *lane) send(p *pipeline) bool {
 	outcome, err := l.breaker.allow()
 	if err != nil {
-		p.refuse(err)
+		tell(p.calls, err)
 		l.releaseAll(p)
 		return true
 	}
-	ctx := newDeadline(p.deadline, func() {
-		if p.settle() {
+	ctx := newDeadline(p.ends(0, l.budget), p.last(l.budget), func() time.Time {
+		next, abandoned := p.expire(l.budget)
+		if abandoned {
 			l.abandon(p, outcome)
 		}
+		return next
 	})
 	err = l.carryOut(ctx, p)
+	received := time.Now()
 	ctx.stop()
-	if !p.settle() {
+	if err == nil {
+		l.learn(p, received)
+	}
+	rest := p.claim()
+	if len(rest) == 0 {
 		l.mu.Lock()
 		l.abandoned--
 		l.mu.Unlock()
 		return false
 	}
-	l.report(p, outcome, err)
-	l.arrived(p, err)
+	l.report(p, outcome, err) // first, for those who come again when they have their answer
+	tell(rest, err)
 	l.releaseAll(p)
 	return true
 }
@@ -322,33 +337,27 @@ func (l *lane) report(p *pipeline, outcome func(error), err error) {
 	}
 }
 
-// arrived gives p's callers their answers, and learns from them.
-func (l *lane) arrived(p *pipeline, err error) {
-	if err != nil {
-		p.refuse(err)
-		return
-	}
-	received := time.Now()
+// learn takes from p's answers how far away the node is, and which buckets are
+// empty.
+func (l *lane) learn(p *pipeline, received time.Time) {
 	l.mu.Lock()
 	l.measure(received.Sub(p.sent))
 	l.mu.Unlock()
-	if l.shortcut != nil {
-		for _, c := range p.calls {
-			if c.op == take && c.err == nil {
-				l.shortcut.learn(c, p.sent, received)
-			}
+	if l.shortcut == nil {
+		return
+	}
+	for _, c := range p.calls {
+		if c.op == take && c.err == nil {
+			l.shortcut.learn(c, p.sent, received)
 		}
 	}
-	p.answer()
 }
 
-// abandon ends the wait of p's callers, counts p as a failure, and gives its
+// abandon counts p, whose callers have all gone, as a failure, and gives its
 // place on the lane to the next pipeline. The client still holds p, for as long
 // as its own timeouts say.
 func (l *lane) abandon(p *pipeline, outcome func(error)) {
-	err := &budgetError{l.budget}
-	l.report(p, outcome, err)
-	p.refuse(err)
+	l.report(p, outcome, &budgetError{l.budget})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range p.calls {

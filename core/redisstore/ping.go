@@ -24,11 +24,12 @@ func (s *Store) Ping(ctx context.Context) error {
 		return errTooManyPings
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.budget, &budgetError{s.budget})
+	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		defer cancel()
-		defer func() { <-s.pings }()
-		done <- wrap("", guard(func() error { return s.ping(ctx) }))
+		err := wrap("", guard(func() error { return s.ping(ctx) }))
+		<-s.pings
+		done <- err
 	}()
 	select {
 	case err := <-done:

@@ -62,13 +62,19 @@ func (q *queue) callFor(op operation, buckets []ratelimit.Bucket) *call {
 	}
 }
 
+// push puts c where it belongs by its time of arrival: at the end, unless it has
+// gathered callers behind another one meanwhile.
 func (q *queue) push(c *call) {
 	if len(q.calls) == cap(q.calls) && q.head > 0 {
 		kept := copy(q.calls, q.calls[q.head:])
 		clear(q.calls[kept:])
 		q.calls, q.head = q.calls[:kept], 0
 	}
-	q.calls = append(q.calls, c)
+	at := len(q.calls)
+	for at > q.head && q.calls[at-1].arrived.After(c.arrived) {
+		at--
+	}
+	q.calls = slices.Insert(q.calls, at, c)
 }
 
 // pop takes the first call out of the queue, to be sent. Nobody can join or

@@ -112,7 +112,7 @@ func (s *shortcut) denies(buckets []ratelimit.Bucket) bool {
 	}
 	waited := (now - known.received).Microseconds()
 	for i := range buckets {
-		buckets[i].Deficit = max(known.buckets[i].Deficit-waited, 0)
+		buckets[i].Deficit = min(max(known.buckets[i].Deficit-waited, 0), buckets[i].Capacity)
 	}
 	return true
 }
@@ -142,7 +142,7 @@ func (b *bound) isAbout(buckets []ratelimit.Bucket) bool {
 func (b *bound) denies(buckets []ratelimit.Bucket, passed int64) bool {
 	passed += passed/drift + 1
 	for i, known := range b.buckets {
-		if bucket.Fits(known.Deficit-passed, known.Capacity, buckets[i].Charge) < 1 {
+		if bucket.Fits(known.Deficit-passed, buckets[i].Capacity, buckets[i].Charge) < 1 {
 			return true
 		}
 	}
@@ -150,20 +150,21 @@ func (b *bound) denies(buckets []ratelimit.Bucket, passed int64) bool {
 }
 
 // learn takes what Redis has answered to a call, if a further one like it would
-// be denied now.
+// be denied now, or if there is something that it replaces.
 func (s *shortcut) learn(c *call, sent, received time.Time) {
 	empty := false
 	for i, b := range c.buckets {
 		empty = empty || bucket.Fits(c.left(i), b.Capacity, b.Charge) < 1
 	}
-	if !empty || !ofOne(c.buckets) {
+	of := clientOf(c.buckets)
+	if !ofOne(c.buckets) || !empty && s.find(of) == nil { // what is known already must be kept up to date
 		return
 	}
 	buckets := slices.Clone(c.buckets)
 	for i := range buckets {
 		buckets[i].Deficit = c.left(i)
 	}
-	b := &bound{of: clientOf(buckets), buckets: buckets, sent: sent.Sub(s.start), received: received.Sub(s.start)}
+	b := &bound{of: of, buckets: buckets, sent: sent.Sub(s.start), received: received.Sub(s.start)}
 	shard := s.shard(b.of)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"reflect"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,7 +23,7 @@ type Store struct {
 var _ ratelimit.Store = (*Store)(nil)
 
 // maxPings is how many Pings may be waiting for Redis at once.
-const maxPings = 4
+const maxPings = 64
 
 // New returns a Store on rdb: a *redis.Client (also one of NewFailoverClient), a
 // *redis.ClusterClient or a *redis.Ring.
@@ -31,7 +32,7 @@ const maxPings = 4
 // Limiter.Ping to find out whether all is well. It returns an error for a nil
 // client or an option that cannot be.
 func New(rdb redis.UniversalClient, opts ...Option) (*Store, error) {
-	if rdb == nil {
+	if v := reflect.ValueOf(rdb); rdb == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("redisstore: client is nil")
 	}
 	s, err := newSettings(opts)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -24,6 +25,7 @@ func (l *lane) trial(p *pipeline) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(dialTimeout, l.budget))
 	defer cancel()
+	started := time.Now()
 	err := ping(ctx, l.node)
 	for range maxBroken {
 		if !isBroken(err) || ctx.Err() != nil {
@@ -34,7 +36,7 @@ func (l *lane) trial(p *pipeline) error {
 	if isFailure(err) {
 		return err
 	}
-	p.alive.Store(true)
+	p.far.Store(time.Since(started) > l.budget*2/5)
 	return nil
 }
 
