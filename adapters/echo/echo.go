@@ -1,6 +1,8 @@
 package echolimit
 
 import (
+	"net/http"
+
 	"github.com/labstack/echo/v4"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
@@ -58,7 +60,7 @@ func (h *handler) serve(c echo.Context, next echo.HandlerFunc) error {
 	}
 	switch {
 	case o.Verdict == httplimit.Drop:
-		return nil
+		return c.NoContent(http.StatusServiceUnavailable)
 	case o.Verdict == httplimit.Refuse:
 		return h.refuse(c, o)
 	case o.Refundable:

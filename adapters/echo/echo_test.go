@@ -403,3 +403,22 @@ func TestARequestWhoseContextHasEndedIsNotAnswered(t *testing.T) {
 		t.Errorf("answered: %v %q", w.Header(), w.Body)
 	}
 }
+
+func TestARequestThatIsCancelledOnTheServersSideDoesNotLookServed(t *testing.T) {
+	t.Parallel()
+	limiter, err := ratelimit.New(memstore.New(), "api", ratelimit.PerHour(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := false
+	e := echo.New()
+	e.Use(echolimit.New(limiter))
+	e.POST("/pay", func(echo.Context) error { ran = true; return nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pay", nil).WithContext(ctx))
+	if ran || w.Code != http.StatusServiceUnavailable || w.Body.Len() != 0 {
+		t.Errorf("handler ran: %v, status %d, body %q; want 503 and no body", ran, w.Code, w.Body)
+	}
+}

@@ -1,6 +1,8 @@
 package ginlimit
 
 import (
+	"net/http"
+
 	"github.com/gin-gonic/gin"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
@@ -55,7 +57,7 @@ func (h *handler) serve(c *gin.Context) {
 	}
 	switch {
 	case o.Verdict == httplimit.Drop:
-		c.Abort()
+		c.AbortWithStatus(http.StatusServiceUnavailable)
 	case o.Verdict == httplimit.Refuse:
 		h.refuse(c, o)
 	case o.Refundable:

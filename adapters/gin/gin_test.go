@@ -293,3 +293,22 @@ func TestACopyOfTheContextKeepsTheResult(t *testing.T) {
 	})
 	get(engine, "/")
 }
+
+func TestARequestThatIsCancelledOnTheServersSideDoesNotLookServed(t *testing.T) {
+	t.Parallel()
+	limiter, err := ratelimit.New(memstore.New(), "api", ratelimit.PerHour(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := false
+	r := gin.New()
+	r.Use(ginlimit.New(limiter))
+	r.POST("/pay", func(*gin.Context) { ran = true })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pay", nil).WithContext(ctx))
+	if ran || w.Code != http.StatusServiceUnavailable || w.Body.Len() != 0 {
+		t.Errorf("handler ran: %v, status %d, body %q; want 503 and no body", ran, w.Code, w.Body)
+	}
+}

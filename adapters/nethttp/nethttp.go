@@ -48,6 +48,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o := h.limit.Decide(r, w.Header())
 	switch o.Verdict {
 	case httplimit.Drop:
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case httplimit.Refuse:
 		h.refuse(w, r, o)
 	default:

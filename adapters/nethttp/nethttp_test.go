@@ -162,3 +162,20 @@ func TestARequestWhoseContextHasEndedIsNotAnswered(t *testing.T) {
 		t.Errorf("answered: %v %q", w.Header(), w.Body)
 	}
 }
+
+func TestARequestThatIsCancelledOnTheServersSideDoesNotLookServed(t *testing.T) {
+	t.Parallel()
+	limiter, err := ratelimit.New(memstore.New(), "api", ratelimit.PerHour(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := false
+	limited := nethttplimit.New(limiter)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran = true }))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	limited.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/pay", nil).WithContext(ctx))
+	if ran || w.Code != http.StatusServiceUnavailable || w.Body.Len() != 0 {
+		t.Errorf("handler ran: %v, status %d, body %q; want 503 and no body", ran, w.Code, w.Body)
+	}
+}

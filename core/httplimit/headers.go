@@ -119,7 +119,7 @@ func addIETF(set *headerSet, res *ratelimit.Result, out ResponseHeader) {
 	eachLimit(res, func(i int, l ratelimit.LimitResult) {
 		set.item(res.Name, i)
 		set.param(";r=", int64(l.Remaining))
-		set.param(";t=", window(l))
+		set.param(";t=", window(l, res.Source))
 	})
 	set.end()
 }
@@ -141,9 +141,14 @@ func eachLimit(res *ratelimit.Result, f func(i int, l ratelimit.LimitResult)) {
 }
 
 // window is the seconds that t of the RateLimit header speaks of.
-func window(l ratelimit.LimitResult) int64 {
-	if l.RetryAfter > 0 {
+func window(l ratelimit.LimitResult, source ratelimit.Source) int64 {
+	switch {
+	case l.RetryAfter > 0:
 		return retrySeconds(l.RetryAfter)
+	case l.Remaining == 0 && source == ratelimit.SourceLocal:
+		// A local token takes longer than the limit says; how much longer is not
+		// known here, but no longer than all of them.
+		return ceilSeconds(l.ResetAfter)
 	}
 	level := capacity(l.Limit) - l.ResetAfter.Microseconds() // time in which what is there now has refilled
 	if l.Remaining == 0 {

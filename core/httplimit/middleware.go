@@ -16,7 +16,7 @@ import (
 //
 //  1. calls Decide, which also sets the headers of the response;
 //  2. if Outcome.Decided, keeps Outcome.Result where its ResultFrom finds it;
-//  3. on [Drop], returns without an answer;
+//  3. on [Drop], sets the status 503 and returns, without a body;
 //  4. on [Refuse], runs the handler that Handler returns, or else sends
 //     Outcome.Answer, and sees to it that the request goes no further;
 //  5. on [Pass], runs the next handler; if Outcome.Refundable, within Run, or

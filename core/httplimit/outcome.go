@@ -10,7 +10,10 @@ const (
 	Pass Verdict = iota
 	// Refuse answers the request in the handler's place.
 	Refuse
-	// Drop does neither, because the client has gone.
+	// Drop does neither, because the request's context was cancelled: its client
+	// has gone. Set the status 503, without a body: should the client be there
+	// after all, because somebody else has cancelled, it must not take silence for
+	// success.
 	Drop
 )
 

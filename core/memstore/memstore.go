@@ -119,18 +119,24 @@ func (s *Store) decide(ctx context.Context, buckets []ratelimit.Bucket, write bo
 
 // Refund implements ratelimit.Store.
 func (s *Store) Refund(ctx context.Context, buckets []ratelimit.Bucket) error {
-	return s.update(ctx, buckets, func(b *ratelimit.Bucket, deficit int64) int64 {
+	return s.update(ctx, buckets, func(_ id, b *ratelimit.Bucket, deficit int64) int64 {
 		return max(deficit-b.Charge, 0)
 	})
 }
 
-// Reset implements ratelimit.Store.
+// Reset implements ratelimit.Store. A key that there was no room for has nothing
+// of its own to reset: what it shares with others is theirs too.
 func (s *Store) Reset(ctx context.Context, buckets []ratelimit.Bucket) error {
-	return s.update(ctx, buckets, func(*ratelimit.Bucket, int64) int64 { return 0 })
+	return s.update(ctx, buckets, func(at id, _ *ratelimit.Bucket, deficit int64) int64 {
+		if at.key == "" {
+			return deficit
+		}
+		return 0
+	})
 }
 
 // update replaces the deficit of each bucket.
-func (s *Store) update(ctx context.Context, buckets []ratelimit.Bucket, deficit func(*ratelimit.Bucket, int64) int64) error {
+func (s *Store) update(ctx context.Context, buckets []ratelimit.Bucket, deficit func(id, *ratelimit.Bucket, int64) int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -140,7 +146,7 @@ func (s *Store) update(ctx context.Context, buckets []ratelimit.Bucket, deficit 
 	for i, id := range s.find(make([]id, 0, few), buckets, now) {
 		b := &buckets[i]
 		was := bucket.Deficit(s.fullAt[id], now, b.Capacity)
-		if d := deficit(b, was); d > 0 {
+		if d := deficit(id, b, was); d > 0 {
 			s.fullAt[id] = now + d
 		} else {
 			delete(s.fullAt, id)

@@ -287,3 +287,23 @@ func TestATakeAllocatesNothing(t *testing.T) {
 		t.Errorf("a Take allocates %v times", allocs)
 	}
 }
+
+func TestResettingAKeyWithoutRoomLeavesWhatOthersShare(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	limiter, err := ratelimit.New(memstore.New(memstore.WithMaxBuckets(1)), "api", ratelimit.PerHour(1), ratelimit.FailClosed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"known", "newcomer"} {
+		if res, err := limiter.Allow(ctx, key); err != nil || !res.Allowed {
+			t.Fatalf("Allow(%s): %+v, %v", key, res, err)
+		}
+	}
+	if err := limiter.Reset(ctx, "another newcomer"); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := limiter.Allow(ctx, "a third"); err != nil || res.Allowed {
+		t.Errorf("after a reset of what newcomers share: %+v, %v; want a denial", res, err)
+	}
+}
