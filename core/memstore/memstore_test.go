@@ -291,7 +291,7 @@ func TestATakeAllocatesNothing(t *testing.T) {
 func TestResettingAKeyWithoutRoomLeavesWhatOthersShare(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	limiter, err := ratelimit.New(memstore.New(memstore.WithMaxBuckets(1)), "api", ratelimit.PerHour(1), ratelimit.FailClosed())
+	limiter, err := ratelimit.New(New(WithMaxBuckets(1)), "api", ratelimit.PerHour(1), ratelimit.FailClosed())
 	if err != nil {
 		t.Fatal(err)
 	}
