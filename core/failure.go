@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -155,8 +156,9 @@ func (h *health) answered(ctx context.Context) {
 func (h *health) misconfigured(ctx context.Context, cause error) {
 	text, now := cause.Error(), time.Now()
 	h.mu.Lock()
-	at, known := h.logged[text]
-	repeat := known && now.Sub(at) < repeatAfter || !known && len(h.logged) == maxMisconfigurations
+	maps.DeleteFunc(h.logged, func(_ string, at time.Time) bool { return now.Sub(at) >= repeatAfter })
+	_, known := h.logged[text]
+	repeat := known || len(h.logged) == maxMisconfigurations
 	if !repeat {
 		if h.logged == nil {
 			h.logged = make(map[string]time.Time)
