@@ -117,7 +117,7 @@ func (l *lane) join(ctx context.Context, op operation, buckets []ratelimit.Bucke
 		return nil, nil, l.breaker.refusal()
 	}
 	w := waiters.Get().(*waiter) //nolint:forcetypeassert // its New makes nothing else
-	w.call = l.queue.callFor(op, buckets)
+	w.call = l.queue.callFor(op, buckets, l.isNear())
 	w.call.waiters = append(w.call.waiters, w)
 	if l.queue.len() == 0 || l.inFlight >= l.allowed() || l.inFlight+l.abandoned >= maxInFlight {
 		return w, nil, nil
@@ -169,6 +169,10 @@ func (l *lane) allowed() int {
 	}
 	return min(max(int(l.distance/perPipeline), minInFlight), maxInFlight)
 }
+
+// isNear reports whether there is time to wait for an answer before asking. l.mu
+// is held.
+func (l *lane) isNear() bool { return 4*l.distance < l.budget }
 
 // measure learns the distance of the node from the time that a pipeline took.
 // Larger ones take longer, so it goes by the shortest, and slowly forgets it.
@@ -298,6 +302,7 @@ func (l *lane) send(p *pipeline) bool {
 	}
 	rest := p.claim()
 	if len(rest) == 0 {
+		l.connect()
 		l.mu.Lock()
 		l.abandoned--
 		l.mu.Unlock()

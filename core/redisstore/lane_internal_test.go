@@ -214,24 +214,44 @@ func TestANodeFarAwayGetsMorePipelines(t *testing.T) {
 func TestOneCallOfABucketIsOnItsWayAndTheRestGatherBehindIt(t *testing.T) {
 	t.Parallel()
 	q := newQueue(true)
-	first := q.callFor(take, oneOf("k", 1))
-	if q.callFor(take, oneOf("k", 1)) != first {
+	first := q.callFor(take, oneOf("k", 1), true)
+	if q.callFor(take, oneOf("k", 1), true) != first {
 		t.Error("a call in the queue is not shared")
 	}
 	q.pop()
-	second := q.callFor(take, oneOf("k", 1))
-	if second == first || q.len() != 0 || q.callFor(take, oneOf("k", 1)) != second {
+	second := q.callFor(take, oneOf("k", 1), true)
+	if second == first || q.len() != 0 || q.callFor(take, oneOf("k", 1), true) != second {
 		t.Error("callers do not gather behind a call on its way")
 	}
 	second.waiters = append(second.waiters, &waiter{})
 	if next := q.done(first); next != second {
 		t.Error("those who have gathered do not come next")
 	}
-	if q.callFor(take, oneOf("k", 1)) != second {
+	if q.callFor(take, oneOf("k", 1), true) != second {
 		t.Error("others cannot join them any more")
 	}
 	second.waiters = nil
 	if q.done(second) != nil || len(q.last) != 0 {
+		t.Errorf("the queue remembers %d calls", len(q.last))
+	}
+}
+
+func TestNobodyWaitsForTheAnswerOfAnotherWhenTheNodeIsFar(t *testing.T) {
+	t.Parallel()
+	q := newQueue(true)
+	near := q.callFor(take, oneOf("k", 1), true)
+	q.pop()
+	gathered := q.callFor(take, oneOf("k", 1), true)
+	gathered.waiters = append(gathered.waiters, &waiter{})
+	far := q.callFor(take, oneOf("k", 1), false)
+	if far == gathered || q.len() != 1 {
+		t.Error("a caller waits for two answers")
+	}
+	if next := q.done(near); next != gathered {
+		t.Error("those who had gathered are forgotten")
+	}
+	q.pop()
+	if q.done(far) != nil || len(q.last) != 0 {
 		t.Errorf("the queue remembers %d calls", len(q.last))
 	}
 }
@@ -242,7 +262,7 @@ func TestAQueueKeepsTheOrderOfArrivalAndItsSize(t *testing.T) {
 	pushed, popped := 0, 0
 	for round := range 10_000 {
 		for range round % 5 {
-			q.callFor(peek, oneOf(fmt.Sprint(pushed), 1))
+			q.callFor(peek, oneOf(fmt.Sprint(pushed), 1), true)
 			pushed++
 		}
 		for range min(round%3+1, q.len()) {

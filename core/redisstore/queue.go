@@ -21,45 +21,45 @@ func keyOf(buckets []ratelimit.Bucket) callKey {
 }
 
 // queue holds the calls of a lane that are still to be sent, in the order of
-// arrival. Of calls that could go out as one, only one is in the queue or on its
-// way; callers that come while it is on its way gather in the next one.
+// arrival. Of calls that could go out as one, one is in the queue or on its way;
+// callers that come while it is on its way gather in the next one.
 type queue struct {
 	share bool
 	calls []*call
 	head  int
-	last  map[callKey]*call // of each key, the call that is queued or on its way
+	last  map[callKey]*call // of each key, the last call that is queued or on its way
 }
 
 func newQueue(share bool) queue { return queue{share: share, last: make(map[callKey]*call)} }
 
 func (q *queue) len() int { return len(q.calls) - q.head }
 
-// callFor returns the call that a caller for buckets belongs to.
-func (q *queue) callFor(op operation, buckets []ratelimit.Bucket) *call {
+// callFor returns the call that a caller for buckets belongs to. If one like it is
+// on its way, that is the next one after it, or, if near is false and there is no
+// time to wait for two answers, one of its own.
+func (q *queue) callFor(op operation, buckets []ratelimit.Bucket, near bool) *call {
 	if op != take || !q.share {
-		c := newCall(op, buckets)
-		q.push(c)
-		return c
+		return q.add(newCall(op, buckets))
 	}
 	key := keyOf(buckets)
-	switch c := q.last[key]; {
-	case c == nil:
-		c = newCall(op, buckets)
-		q.last[key] = c
-		q.push(c)
-		return c
-	case !c.alike(buckets):
-		c = newCall(op, buckets)
-		q.push(c)
-		return c
-	case !c.sent:
-		return c
-	case c.next == nil:
-		c.next = newCall(op, buckets)
-		return c.next
-	default:
-		return c.next
+	last := q.last[key]
+	switch {
+	case last != nil && !last.alike(buckets):
+		return q.add(newCall(op, buckets))
+	case last == nil || last.sent && !near:
+		q.last[key] = newCall(op, buckets)
+		return q.add(q.last[key])
+	case !last.sent:
+		return last
+	case last.next == nil:
+		last.next = newCall(op, buckets)
 	}
+	return last.next
+}
+
+func (q *queue) add(c *call) *call {
+	q.push(c)
+	return c
 }
 
 // push puts c where it belongs by its time of arrival: at the end, unless it has
@@ -90,19 +90,20 @@ func (q *queue) pop() *call {
 }
 
 // done says that c is no longer on its way, and returns the call whose callers
-// have gathered in the meantime, if any. It is now the last of its key, and not
-// in the queue yet.
+// have gathered in the meantime, if any. It is not in the queue yet.
 func (q *queue) done(c *call) *call {
-	key := keyOf(c.buckets)
-	if q.last[key] != c {
-		return nil
+	next := c.next
+	if next != nil && len(next.waiters) == 0 {
+		next = nil
 	}
-	if c.next == nil || len(c.next.waiters) == 0 {
+	if key := keyOf(c.buckets); q.last[key] != c {
+		return next
+	} else if next == nil {
 		delete(q.last, key)
-		return nil
+	} else {
+		q.last[key] = next
 	}
-	q.last[key] = c.next
-	return c.next
+	return next
 }
 
 // newCall copies buckets, since a caller may leave before its call does.

@@ -40,6 +40,18 @@ func (l *lane) trial(p *pipeline) error {
 	return nil
 }
 
+// connect makes a connection for the next pipeline. A client that heeds its ctx
+// drops one that is not set up when the budget ends, and so would never have one
+// to a node that is far away.
+func (l *lane) connect() {
+	if !l.prompt || !l.breaker.closed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(dialTimeout, l.budget))
+	defer cancel()
+	_ = guard(func() error { return ping(ctx, l.node) }) // for the connection only
+}
+
 // ping asks a node for a sign of life, once.
 func ping(ctx context.Context, node conn) error {
 	return node.Process(ctx, once{redis.NewCmd(ctx, "ping")})
