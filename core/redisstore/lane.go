@@ -17,7 +17,7 @@ const (
 	// maxPipeline is how many calls go out together at most.
 	maxPipeline = 256
 	// minInFlight pipelines keep Redis at work while the next one is made.
-	minInFlight = 2
+	minInFlight = 4
 	// maxInFlight bounds the pipelines on their way, abandoned ones included, and
 	// with them the goroutines and connections that a node which does not answer
 	// can hold.
