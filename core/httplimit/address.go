@@ -132,7 +132,7 @@ func parsePrefix(entry string) (netip.Prefix, error) {
 	}
 	prefix, err := netip.ParsePrefix(entry)
 	if err != nil {
-		return prefix, fmt.Errorf("httplimit: trusted proxy %q is neither an address nor a prefix such as 10.0.0.0/8", entry)
+		return prefix, fmt.Errorf("httplimit: trusted proxy %q is neither an address nor a prefix such as 10.0.3.0/28", entry)
 	}
 	return checkTrusted(prefix)
 }
