@@ -78,7 +78,7 @@ func TestAllMalformedVariablesAreReportedAtOnce(t *testing.T) {
 	t.Setenv("REDIS_URL", "http://localhost")
 	_, err := service.Open()
 	want := `LIMIT: ratelimit: limit "5": want "TOKENS/PERIOD" or "TOKENS/PERIOD burst BURST", such as "10/s", "100/15m" or "10/s burst 20"
-TRUSTED_PROXIES: httplimit: trusted proxy "proxy" is neither an address nor a prefix such as 10.0.0.0/8
+TRUSTED_PROXIES: httplimit: trusted proxy "proxy" is neither an address nor a prefix such as 10.0.3.0/28
 REDIS_URL: redis: invalid URL scheme: http: write redis://user:password@host:6379/0`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant\n%s", err, want)
