@@ -32,8 +32,8 @@ func TestSectionsMeasureSomethingOfEachSubject(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Sections) != 8 {
-		t.Errorf("%d sections, want 8", len(report.Sections))
+	if len(report.Sections) != 9 {
+		t.Errorf("%d sections, want 9", len(report.Sections))
 	}
 	for _, s := range report.Sections {
 		if len(s.Rows) == 0 && len(s.Notes) == 0 {

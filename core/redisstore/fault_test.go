@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,11 +31,16 @@ const (
 // plenty is a limit that nobody reaches.
 var plenty = ratelimit.PerSecond(100_000).WithBurst(1_000_000)
 
-// settings are those that every client is tested with: go-redis' own, and ours.
+// settings are those that every client is tested with: go-redis' own, and ours,
+// which is tested without shortcut and batch too.
 var settings = map[string]func() *redis.Options{
-	"default options":    func() *redis.Options { return &redis.Options{} },
-	"redisstore.Options": redisstore.Options,
+	"default options":           func() *redis.Options { return &redis.Options{} },
+	"redisstore.Options":        redisstore.Options,
+	"redisstore.Options" + bare: redisstore.Options,
 }
+
+// bare ends the names of tests whose stores have neither shortcut nor batch.
+const bare = ", no shortcut, no batch"
 
 // eachClient runs a test with a client of each of the settings.
 func eachClient(t *testing.T, test func(t *testing.T, opts *redis.Options)) {
@@ -70,6 +76,9 @@ type watched struct {
 // limit makes a limiter that fails open, on a store of its own.
 func limit(t *testing.T, rdb redis.UniversalClient, opts ...redisstore.Option) watched {
 	t.Helper()
+	if strings.HasSuffix(t.Name(), strings.ReplaceAll(bare, " ", "_")) {
+		opts = append(opts, redisstore.WithoutShortcut(), redisstore.WithoutBatch())
+	}
 	store, err := redisstore.New(rdb, opts...)
 	if err != nil {
 		t.Fatal(err)
