@@ -206,7 +206,7 @@ func (s *scenario) outage(l *load, lose, mend func(), within time.Duration) {
 		res, err := l.limiter.Allow(context.Background(), "is it open")
 		return err == nil && refused(res.Cause)
 	})
-	s.more(l, ratelimit.SourcePolicy, 5_000)
+	s.more(l, ratelimit.SourcePolicy, 9_000)
 	mend()
 	s.recovered(l, within)
 }

@@ -302,10 +302,7 @@ func (l *lane) send(p *pipeline) bool {
 	}
 	rest := p.claim()
 	if len(rest) == 0 {
-		l.connect()
-		l.mu.Lock()
-		l.abandoned--
-		l.mu.Unlock()
+		go l.recoup()
 		return false
 	}
 	l.report(p, outcome, err) // first, for those who come again when they have their answer

@@ -40,6 +40,15 @@ func (l *lane) trial(p *pipeline) error {
 	return nil
 }
 
+// recoup ends an abandoned pipeline that the client has let go of, on a goroutine
+// that no caller waits for.
+func (l *lane) recoup() {
+	l.connect()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.abandoned--
+}
+
 // connect makes a connection for the next pipeline. A client that heeds its ctx
 // drops one that is not set up when the budget ends, and so would never have one
 // to a node that is far away.
