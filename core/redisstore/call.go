@@ -6,7 +6,9 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -39,22 +41,60 @@ const (
 type call struct {
 	op      operation
 	buckets []ratelimit.Bucket
-	waiters []*waiter // in order of arrival
-	arrived time.Time // when the first of them came
-	sent    bool      // no waiter can join or leave any more
-	next    *call     // gathers callers for the same while this one is on its way
+	arrived time.Time    // when the first caller came
+	joined  atomic.Int64 // callers, numbered from 0 in order of arrival
+	sealed  bool         // nobody can join or leave any more
+	callers int64        // when it was sealed
+	gone    []int64      // those who have left before
+	next    *call        // gathers callers for the same while this one is on its way
 
-	// The answer, after which nothing of a call changes.
+	// The answer.
 	found   []int64 // deficit of each bucket before the call
-	granted int64   // how many of the waiters are granted, the first ones
+	granted int64   // how many of the callers are granted, the first ones
 	source  ratelimit.Source
 	err     error
+
+	told    chan struct{} // closed when the callers are let go
+	refusal error         // set before, if they are let go without an answer
 
 	// one is room for what most calls have one of.
 	one struct {
 		bucket [1]ratelimit.Bucket
-		waiter [1]*waiter
 		found  [1]int64
+	}
+}
+
+// newCall copies buckets, since a caller may leave before its call does.
+func newCall(op operation, buckets []ratelimit.Bucket) *call {
+	c := &call{op: op, arrived: time.Now(), told: make(chan struct{})}
+	c.buckets = append(c.one.bucket[:0], buckets...)
+	return c
+}
+
+// takes reports whether c takes the same from the same buckets.
+func (c *call) takes(buckets []ratelimit.Bucket) bool {
+	return c.op == take && slices.EqualFunc(c.buckets, buckets, func(a, b ratelimit.Bucket) bool {
+		return a.Key == b.Key && a.Name == b.Name && a.Capacity == b.Capacity && a.Charge == b.Charge
+	})
+}
+
+// sealing is added to joined when a call is sealed: more than there are callers.
+const sealing = 1 << 32
+
+// join makes one caller more wait for c, unless it is sealed.
+func (c *call) join() (caller int64, ok bool) {
+	caller = c.joined.Add(1) - 1
+	return caller, caller < sealing
+}
+
+// deserted reports whether all callers have left, for the moment.
+func (c *call) deserted() bool { return c.joined.Load() == int64(len(c.gone)) }
+
+// seal lets nobody join or leave any more.
+func (c *call) seal() {
+	if !c.sealed {
+		c.sealed = true
+		c.callers = c.joined.Add(sealing) - sealing - int64(len(c.gone))
 	}
 }
 
@@ -102,7 +142,7 @@ func (c *call) appendArgv(args []any) []any {
 func (c *call) wanted() int64 {
 	switch c.op {
 	case take:
-		return int64(len(c.waiters))
+		return c.callers
 	case refund:
 		return -1
 	default:
@@ -161,13 +201,46 @@ func (c *call) deny() {
 	c.tell(nil)
 }
 
-// tell lets the callers go: with err, or with the call's answer if err is nil.
-// When it is refused, its own answer may be on its way still and is not touched.
+// tell lets the callers go, once: with err, or with the answer if err is nil.
+// When they are refused, the answer may be on its way still and is not touched.
 func (c *call) tell(err error) {
-	for i, w := range c.waiters {
-		w.place, w.err = int64(i), err
-		w.ready <- struct{}{}
+	c.refusal = err
+	close(c.told)
+}
+
+// await waits for the answer, or until ctx ends. The lane sees to it that callers
+// are let go before the budget has passed.
+func (c *call) await(ctx context.Context) error {
+	if ctx.Done() == nil { // half the price of a select
+		<-c.told
+		return c.refusal
 	}
+	select {
+	case <-c.told:
+		return c.refusal
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// decide sets the deficits that the given caller has left behind, and reports
+// whether it is granted. Grants go out in the order of arrival, each on top of
+// the ones before.
+func (c *call) decide(caller int64, buckets []ratelimit.Bucket) (allowed bool) {
+	place := caller
+	for _, other := range c.gone {
+		if other < caller {
+			place--
+		}
+	}
+	charges := min(place+1, c.granted)
+	if c.op == peek {
+		charges = 0
+	}
+	for i, found := range c.found {
+		buckets[i].Deficit = found + charges*buckets[i].Charge
+	}
+	return place < c.granted
 }
 
 // redisKey is where b is kept.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +51,7 @@ type lane struct {
 	breaker  *breaker
 
 	mu        sync.Mutex
-	queue     queue
+	queue     *queue        // popular in it needs no lock
 	inFlight  int           // pipelines on their way
 	abandoned int           // pipelines nobody waits for any more, still held by the client
 	distance  time.Duration // the shortest time there and back of late
@@ -84,54 +83,92 @@ func isPrompt(node conn) bool {
 
 var errStuck = errors.New("redisstore: too many calls to Redis have not come back yet")
 
-// ask has an operation carried out and returns its caller as one who has the
-// answer.
-func (l *lane) ask(ctx context.Context, op operation, buckets []ratelimit.Bucket) (*waiter, error) {
+// ask has an operation carried out, and sets the deficits of buckets.
+func (l *lane) ask(ctx context.Context, op operation, buckets []ratelimit.Bucket) (ratelimit.Decision, error) {
 	if err := l.breaker.open(); err != nil {
-		return nil, err
+		return ratelimit.Decision{}, err
 	}
-	w, own, err := l.join(ctx, op, buckets)
+	c, caller, own, err := l.join(ctx, op, buckets)
 	if err != nil {
-		return nil, err
+		return ratelimit.Decision{}, err
 	}
 	if own != nil {
 		l.sendHere(own)
 	}
-	if err := w.await(ctx); err != nil {
-		l.leave(w)
-		return nil, err
+	if err := c.await(ctx); err != nil {
+		l.leave(c, caller)
+		return ratelimit.Decision{}, err
 	}
-	return w, nil
+	return ratelimit.Decision{Allowed: c.decide(caller, buckets), Source: c.source}, nil
 }
 
 // join puts a caller in the queue, on a call of others if there is one to
-// share, and sees to it that the queue moves. If it returns a pipeline, the
-// caller is to send that itself. It returns an error if nothing can be sent.
-func (l *lane) join(ctx context.Context, op operation, buckets []ratelimit.Bucket) (*waiter, *pipeline, error) {
+// share, and sees to it that the queue moves. It returns the call and which of
+// its callers this is. If it returns a pipeline, the caller is to send that
+// itself. It returns an error if nothing can be sent.
+func (l *lane) join(ctx context.Context, op operation, buckets []ratelimit.Bucket) (c *call, caller int64, own *pipeline, err error) {
+	if c, caller := l.joinPopular(op, buckets); c != nil {
+		return c, caller, nil, nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.inFlight == 0 && l.abandoned == maxInFlight:
-		return nil, nil, errStuck
+		return nil, 0, nil, errStuck
 	case l.inFlight > 0 && !l.breaker.closed(): // nobody else waits for a trial
-		return nil, nil, l.breaker.refusal()
+		return nil, 0, nil, l.breaker.refusal()
 	}
-	w := waiters.Get().(*waiter) //nolint:forcetypeassert // its New makes nothing else
-	w.call = l.queue.callFor(op, buckets, l.isNear())
-	w.call.waiters = append(w.call.waiters, w)
-	if l.queue.len() == 0 || l.inFlight >= l.allowed() || l.inFlight+l.abandoned >= maxInFlight {
-		return w, nil, nil
+	c = l.queue.callFor(op, buckets, l.isNear())
+	if caller, _ = c.join(); caller == crowd {
+		l.queue.hurry(c)
+	}
+	if !l.hasRoom() {
+		return c, caller, nil, nil
 	}
 	l.inFlight++
 	if l.inFlight == 1 && l.canSendHere(ctx) {
-		own := l.load()
-		if own == nil {
+		if own = l.load(); own == nil {
 			l.inFlight--
 		}
-		return w, own, nil
+		return c, caller, own, nil
 	}
 	go l.run()
-	return w, nil, nil
+	return c, caller, nil, nil
+}
+
+// joinPopular joins the call that others have last shared, if it is for the same,
+// or returns nil. Many callers of one bucket would else spend most of their time
+// waiting for the lane's lock.
+func (l *lane) joinPopular(op operation, buckets []ratelimit.Bucket) (*call, int64) {
+	c := l.queue.popular.Load()
+	if c == nil || op != take || !c.takes(buckets) || !l.breaker.closed() {
+		return nil, 0
+	}
+	caller, ok := c.join()
+	if !ok {
+		return nil, 0
+	}
+	if caller == crowd {
+		l.hurry(c)
+	}
+	return c, caller
+}
+
+// hurry sends c on its way if it gathers callers behind another call, and if
+// there is a place on the lane.
+func (l *lane) hurry(c *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queue.hurry(c); l.hasRoom() {
+		l.inFlight++
+		go l.run()
+	}
+}
+
+// hasRoom reports whether there is something to be sent, and a place for it among
+// the pipelines on their way. l.mu is held.
+func (l *lane) hasRoom() bool {
+	return l.queue.len() > 0 && l.inFlight < l.allowed() && l.inFlight+l.abandoned < maxInFlight
 }
 
 // canSendHere reports whether a caller can send its call on its own goroutine,
@@ -185,13 +222,13 @@ func (l *lane) measure(took time.Duration) {
 	l.distance += (took - l.distance) / 512
 }
 
-// leave takes w off its call, unless that has been sent: then w may still be
-// charged.
-func (l *lane) leave(w *waiter) {
+// leave takes a caller off its call, unless that has been sent: then the caller
+// may still be charged.
+func (l *lane) leave(c *call, caller int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !w.call.sent {
-		w.call.waiters = slices.DeleteFunc(w.call.waiters, func(other *waiter) bool { return other == w })
+	if !c.sealed {
+		c.gone = append(c.gone, caller)
 	}
 }
 
@@ -238,7 +275,7 @@ func (l *lane) load() *pipeline {
 	p := &pipeline{calls: make([]*call, 0, size), sent: time.Now()}
 	for len(p.calls) < size && l.queue.len() > 0 {
 		switch c := l.queue.pop(); {
-		case len(c.waiters) == 0:
+		case c.callers == 0:
 			l.release(c)
 		case p.sent.Sub(c.arrived) >= l.budget:
 			c.tell(&budgetError{l.budget})

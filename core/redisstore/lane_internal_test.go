@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func (l *lane) queued(t *testing.T, callers int) {
 		waiting = 0
 		for _, c := range l.queue.calls {
 			if c != nil {
-				waiting += len(c.waiters)
+				waiting += int(c.joined.Load()) - len(c.gone)
 			}
 		}
 		l.mu.Unlock()
@@ -179,6 +180,99 @@ func TestACallerThatLeavesBeforeItsCallIsSentIsNotCharged(t *testing.T) {
 	}
 }
 
+func TestWhoComesAfterOneThatHasLeftTakesItsPlace(t *testing.T) {
+	t.Parallel()
+	store, l, open := gated(t)
+	l.busy(t, store)
+	const callers, leaver = 6, 1
+	ctx, leave := context.WithCancel(t.Context())
+	errs := make([]error, callers)
+	decisions := make([]ratelimit.Decision, callers)
+	buckets := make([][]ratelimit.Bucket, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		buckets[i] = oneOf("k", 1)
+		his := t.Context()
+		if i == leaver {
+			his = ctx
+		}
+		wg.Go(func() { decisions[i], errs[i] = store.Take(his, buckets[i]) })
+		l.queued(t, i+1)
+	}
+	leave()
+	l.queued(t, callers-1)
+	open()
+	wg.Wait()
+	place := int64(0)
+	for i, decision := range decisions {
+		if i == leaver {
+			continue
+		}
+		place++
+		if left := min(place, 4) * 1e9; errs[i] != nil || decision.Allowed != (place <= 4) || buckets[i][0].Deficit != left {
+			t.Errorf("caller %d: allowed %v (%v) with a deficit of %d, want %v and %d", i, decision.Allowed, errs[i], buckets[i][0].Deficit, place <= 4, left)
+		}
+	}
+}
+
+func TestACrowdDoesNotWaitForTheAnswerOfAnother(t *testing.T) {
+	t.Parallel()
+	store, l, open := gated(t)
+	var allowed atomic.Int64
+	var wg sync.WaitGroup
+	caller := func() {
+		if decision, err := store.Take(context.Background(), oneOf("k", 1)); err != nil {
+			t.Errorf("Take: %v", err)
+		} else if decision.Allowed {
+			allowed.Add(1)
+		}
+	}
+	wg.Go(caller)
+	until(t, "a call on its way", func() bool { return l.flying() == 1 })
+	for range crowd {
+		wg.Go(caller)
+	}
+	until(t, "the others to gather", func() bool { return l.gathered(oneOf("k", 1)) == crowd })
+	if n := l.flying(); n != 1 {
+		t.Errorf("%d calls are on their way before there is a crowd", n)
+	}
+	wg.Go(caller)
+	until(t, "the crowd to be on its way", func() bool { return l.flying() == 2 })
+	open()
+	wg.Wait()
+	if n := allowed.Load(); n != 4 {
+		t.Errorf("%d calls are allowed, want 4", n)
+	}
+}
+
+// Callers join and leave without a lock while the call is sent or dropped.
+func TestNobodyIsForgottenWhoComesAsAnotherLeaves(t *testing.T) {
+	t.Parallel()
+	store, l, open := gated(t)
+	open()
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for n := range 500 {
+				ctx, leave := context.WithTimeout(t.Context(), time.Duration(n*(i+1)%400)*time.Microsecond)
+				_, err := store.Take(ctx, oneOf("k", 1))
+				leave()
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Take: %v", err)
+				}
+				_, _ = store.Take(t.Context(), oneOf("k", 1)) // ends with the budget if it is forgotten
+			}
+		})
+	}
+	wg.Wait()
+	until(t, "an idle lane", func() bool { return l.flying() == 0 })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.queue.last); n != 0 || l.queue.popular.Load() != nil {
+		t.Errorf("the queue remembers %d calls, and %v", n, l.queue.popular.Load())
+	}
+}
+
 func TestAnIdleLaneHoldsNoGoroutine(t *testing.T) {
 	t.Parallel()
 	store, l, open := gated(t)
@@ -223,16 +317,41 @@ func TestOneCallOfABucketIsOnItsWayAndTheRestGatherBehindIt(t *testing.T) {
 	if second == first || q.len() != 0 || q.callFor(take, oneOf("k", 1), true) != second {
 		t.Error("callers do not gather behind a call on its way")
 	}
-	second.waiters = append(second.waiters, &waiter{})
+	second.join()
 	if next := q.done(first); next != second {
 		t.Error("those who have gathered do not come next")
 	}
 	if q.callFor(take, oneOf("k", 1), true) != second {
 		t.Error("others cannot join them any more")
 	}
-	second.waiters = nil
+	second.gone = []int64{0}
 	if q.done(second) != nil || len(q.last) != 0 {
 		t.Errorf("the queue remembers %d calls", len(q.last))
+	}
+}
+
+func TestNobodyJoinsACallThatIsDroppedOrSent(t *testing.T) {
+	t.Parallel()
+	q := newQueue(true)
+	first := q.callFor(take, oneOf("k", 1), true)
+	for range 2 {
+		q.callFor(take, oneOf("k", 1), true).join()
+	}
+	if q.popular.Load() != first {
+		t.Error("a call that is shared is not popular")
+	}
+	q.pop()
+	if _, ok := first.join(); ok || first.callers != 2 {
+		t.Errorf("a caller joins a call that was sent for %d", first.callers)
+	}
+	second := q.callFor(take, oneOf("k", 1), true)
+	second.join()
+	second.gone = []int64{0}
+	if q.done(first) != nil {
+		t.Error("a call that all have left is not dropped")
+	}
+	if _, ok := second.join(); ok || q.popular.Load() != nil {
+		t.Error("a caller joins a call that was dropped")
 	}
 }
 
@@ -242,7 +361,7 @@ func TestNobodyWaitsForTheAnswerOfAnotherWhenTheNodeIsFar(t *testing.T) {
 	near := q.callFor(take, oneOf("k", 1), true)
 	q.pop()
 	gathered := q.callFor(take, oneOf("k", 1), true)
-	gathered.waiters = append(gathered.waiters, &waiter{})
+	gathered.join()
 	far := q.callFor(take, oneOf("k", 1), false)
 	if far == gathered || q.len() != 1 {
 		t.Error("a caller waits for two answers")

@@ -50,7 +50,7 @@ func (s *Store) ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &call{op: take, buckets: probe, waiters: make([]*waiter, 1)}
+	c := &call{op: take, buckets: probe, callers: 1}
 	lane.exchange(ctx, []*call{c})
 	return c.err
 }

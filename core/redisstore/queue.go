@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"slices"
-	"time"
+	"sync/atomic"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
 )
@@ -20,6 +20,10 @@ func keyOf(buckets []ratelimit.Bucket) callKey {
 	return callKey{b.Name, b.Key, b.Capacity, b.Charge, len(buckets)}
 }
 
+// crowd is how many callers gather behind a call before theirs goes out too. Then
+// those whom the one lets go are at work while the others wait.
+const crowd = 128
+
 // queue holds the calls of a lane that are still to be sent, in the order of
 // arrival. Of calls that could go out as one, one is in the queue or on its way;
 // callers that come while it is on its way gather in the next one.
@@ -28,9 +32,13 @@ type queue struct {
 	calls []*call
 	head  int
 	last  map[callKey]*call // of each key, the last call that is queued or on its way
+
+	// popular is the call that callers have last shared. Others can join it
+	// without the lane's lock.
+	popular atomic.Pointer[call]
 }
 
-func newQueue(share bool) queue { return queue{share: share, last: make(map[callKey]*call)} }
+func newQueue(share bool) *queue { return &queue{share: share, last: make(map[callKey]*call)} }
 
 func (q *queue) len() int { return len(q.calls) - q.head }
 
@@ -44,17 +52,29 @@ func (q *queue) callFor(op operation, buckets []ratelimit.Bucket, near bool) *ca
 	key := keyOf(buckets)
 	last := q.last[key]
 	switch {
-	case last != nil && !last.alike(buckets):
+	case last != nil && !last.takes(buckets):
 		return q.add(newCall(op, buckets))
-	case last == nil || last.sent && !near:
+	case last == nil || last.sealed && !near:
 		q.last[key] = newCall(op, buckets)
 		return q.add(q.last[key])
-	case !last.sent:
-		return last
-	case last.next == nil:
+	case last.sealed && last.next == nil:
 		last.next = newCall(op, buckets)
+		return last.next
+	case last.sealed:
+		last = last.next
 	}
-	return last.next
+	q.popular.Store(last)
+	return last
+}
+
+// hurry sends c on its way although one like it is still on its own.
+func (q *queue) hurry(c *call) {
+	key := keyOf(c.buckets)
+	if before := q.last[key]; before != nil && before.next == c {
+		before.next = nil
+		q.last[key] = c
+		q.push(c)
+	}
 }
 
 func (q *queue) add(c *call) *call {
@@ -77,24 +97,30 @@ func (q *queue) push(c *call) {
 	q.calls = slices.Insert(q.calls, at, c)
 }
 
-// pop takes the first call out of the queue, to be sent. Nobody can join or
-// leave it any more.
+// pop takes the first call out of the queue, to be sent.
 func (q *queue) pop() *call {
 	c := q.calls[q.head]
 	q.calls[q.head] = nil
 	if q.head++; q.head == len(q.calls) {
 		q.calls, q.head = q.calls[:0], 0
 	}
-	c.sent = true
+	q.seal(c)
 	return c
+}
+
+func (q *queue) seal(c *call) {
+	c.seal()
+	q.popular.CompareAndSwap(c, nil)
 }
 
 // done says that c is no longer on its way, and returns the call whose callers
 // have gathered in the meantime, if any. It is not in the queue yet.
 func (q *queue) done(c *call) *call {
 	next := c.next
-	if next != nil && len(next.waiters) == 0 {
-		next = nil
+	if next != nil && next.deserted() {
+		if q.seal(next); next.callers == 0 {
+			next = nil
+		}
 	}
 	if key := keyOf(c.buckets); q.last[key] != c {
 		return next
@@ -104,17 +130,4 @@ func (q *queue) done(c *call) *call {
 		q.last[key] = next
 	}
 	return next
-}
-
-// newCall copies buckets, since a caller may leave before its call does.
-func newCall(op operation, buckets []ratelimit.Bucket) *call {
-	c := &call{op: op, arrived: time.Now()}
-	c.buckets = append(c.one.bucket[:0], buckets...)
-	c.waiters = c.one.waiter[:0]
-	return c
-}
-
-// alike reports whether c takes the same from the same buckets.
-func (c *call) alike(buckets []ratelimit.Bucket) bool {
-	return len(buckets) == 1 || slices.Equal(c.buckets, buckets)
 }

@@ -92,11 +92,5 @@ func (s *Store) ask(ctx context.Context, op operation, buckets []ratelimit.Bucke
 	if err != nil {
 		return ratelimit.Decision{}, err
 	}
-	w, err := lane.ask(ctx, op, buckets)
-	if err != nil {
-		return ratelimit.Decision{}, err
-	}
-	defer w.release()
-	w.settle(buckets)
-	return ratelimit.Decision{Allowed: w.allowed(), Source: w.call.source}, nil
+	return lane.ask(ctx, op, buckets)
 }

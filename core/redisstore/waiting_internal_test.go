@@ -119,7 +119,7 @@ func (l *lane) gathered(buckets []ratelimit.Bucket) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.queue.last[keyOf(buckets)]; c != nil && c.next != nil {
-		return len(c.next.waiters)
+		return int(c.next.joined.Load()) - len(c.next.gone)
 	}
 	return 0
 }
