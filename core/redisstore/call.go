@@ -6,12 +6,9 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
 	"github.com/atomicbucket/ratelimit/core/internal/bucket"
@@ -73,9 +70,16 @@ func newCall(op operation, buckets []ratelimit.Bucket) *call {
 
 // takes reports whether c takes the same from the same buckets.
 func (c *call) takes(buckets []ratelimit.Bucket) bool {
-	return c.op == take && slices.EqualFunc(c.buckets, buckets, func(a, b ratelimit.Bucket) bool {
-		return a.Key == b.Key && a.Name == b.Name && a.Capacity == b.Capacity && a.Charge == b.Charge
-	})
+	if c.op != take || len(c.buckets) != len(buckets) {
+		return false
+	}
+	for i := range buckets { // not their deficits, which may be set at this moment
+		a, b := &c.buckets[i], &buckets[i]
+		if a.Key != b.Key || a.Name != b.Name || a.Capacity != b.Capacity || a.Charge != b.Charge {
+			return false
+		}
+	}
+	return true
 }
 
 // sealing is added to joined when a call is sealed: more than there are callers.
@@ -96,46 +100,6 @@ func (c *call) seal() {
 		c.sealed = true
 		c.callers = c.joined.Add(sealing) - sealing - int64(len(c.gone))
 	}
-}
-
-// once is a command that go-redis never sends again by itself: a reply that was
-// lost must not spend twice. Redirections of Redis Cluster are still followed,
-// because they say that nothing was done.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
-
-// command is c for Redis. name is evalsha or eval; a reset is neither.
-func (c *call) command(ctx context.Context, prefix, name string) once {
-	if c.op == reset {
-		name = "del"
-	}
-	args := make([]any, 0, 4+3*len(c.buckets))
-	switch name {
-	case "evalsha":
-		args = append(args, "evalsha", scriptHash, len(c.buckets))
-	case "eval":
-		args = append(args, "eval", script, len(c.buckets))
-	default:
-		args = append(args, "del")
-	}
-	for i := range c.buckets {
-		args = append(args, redisKey(prefix, &c.buckets[i]))
-	}
-	if c.op != reset {
-		args = c.appendArgv(args)
-	}
-	return once{redis.NewCmd(ctx, args...)}
-}
-
-func (c *call) appendArgv(args []any) []any {
-	for _, b := range c.buckets {
-		args = append(args, b.Capacity, b.Charge)
-	}
-	if wanted := c.wanted(); wanted != 1 {
-		args = append(args, wanted)
-	}
-	return args
 }
 
 // wanted is what the script is asked for: grants, 0 to look, -1 to give back.

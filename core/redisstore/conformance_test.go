@@ -29,18 +29,35 @@ var variants = []struct {
 
 func TestTheScriptDecidesAsTheModelDoesToTheMicrosecond(t *testing.T) {
 	t.Parallel()
+	alone := func(s *redisstore.Store) ratelimit.Store { return s }
+	inCompany := func(s *redisstore.Store) ratelimit.Store { return redisstore.InCompany{Store: s} }
+	for name, way := range map[string]func(*redisstore.Store) ratelimit.Store{"alone": alone, "in company": inCompany} {
+		t.Run(name, func(t *testing.T) { decidesAsTheModel(t, way) })
+	}
+}
+
+func decidesAsTheModel(t *testing.T, way func(*redisstore.Store) ratelimit.Store) {
+	t.Parallel()
 	storetest.RunHarness(t, func(t *testing.T) storetest.Harness {
 		server := newClocked(t)
+		if err := server.Set(redisstore.Spoiled, "no number"); err != nil {
+			t.Fatal(err)
+		}
 		// The clock of the server stands still, that of the shortcut does not.
-		without := []redisstore.Option{redisstore.WithoutShortcut()}
+		store := func() ratelimit.Store {
+			return way(newStore(t, clientOf(t, server.Addr()), redisstore.WithoutShortcut()))
+		}
 		return storetest.Harness{
-			Store:   newStore(t, clientOf(t, server.Addr()), without...),
-			Peers:   []ratelimit.Store{newStore(t, clientOf(t, server.Addr()), without...)},
+			Store:   store(),
+			Peers:   []ratelimit.Store{store()},
 			Advance: server.advance,
 			Dump: func() string {
 				var all []string
 				for _, key := range server.Keys() {
-					if key == "rl1:1{:ping}" { // Ping's own, gone in a millisecond
+					switch key {
+					case redisstore.Spoiled, redisstore.Companion:
+						continue
+					case "rl1:1{:ping}": // Ping's own, gone in a millisecond
 						continue
 					}
 					value, _ := server.Get(key)
@@ -69,6 +86,19 @@ func TestAStoreOnARealServerKeepsTheContract(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAStoreWhoseCallsShareRunsKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	storetest.RunHarness(t, func(t *testing.T) storetest.Harness {
+		prefix := strings.ReplaceAll(t.Name(), " ", "_")
+		clientOf(t, server.Addr()).SAdd(t.Context(), prefix+redisstore.Spoiled, "member")
+		store := func() ratelimit.Store {
+			return redisstore.InCompany{Store: newStore(t, clientOf(t, server.Addr()), redisstore.WithPrefix(prefix))}
+		}
+		return storetest.Harness{Store: store(), Peers: []ratelimit.Store{store()}}
+	})
 }
 
 func TestAStoreOnAClusterKeepsTheContract(t *testing.T) {

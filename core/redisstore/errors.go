@@ -139,6 +139,12 @@ func isBroken(err error) bool {
 // isNoScript reports whether Redis does not know the script's hash.
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
+// isRefusedTogether reports whether a command may be refused for the company of
+// its keys. Nothing was done then.
+func isRefusedTogether(err error) bool {
+	return redis.HasErrorPrefix(err, "CROSSSLOT") || redis.HasErrorPrefix(err, "NOPERM")
+}
+
 // isRedirect reports whether a node of Redis Cluster says to ask another one.
 func isRedirect(err error) bool {
 	if _, moved := redis.IsMovedError(err); moved {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -49,6 +50,7 @@ type lane struct {
 	redirect conn   // follows redirections; nil where there are none
 	failing  func() // called when the node fails; may be nil
 	breaker  *breaker
+	whole    atomic.Int32 // what is known of whether the node is
 
 	mu        sync.Mutex
 	queue     *queue        // popular in it needs no lock
@@ -58,7 +60,7 @@ type lane struct {
 }
 
 func newLane(s settings, node, redirect conn, failing func()) *lane {
-	return &lane{
+	l := &lane{
 		settings: s,
 		node:     node,
 		prompt:   isPrompt(node),
@@ -67,6 +69,10 @@ func newLane(s settings, node, redirect conn, failing func()) *lane {
 		breaker:  newBreaker(),
 		queue:    newQueue(s.batch),
 	}
+	if redirect != nil {
+		l.whole.Store(no)
+	}
+	return l
 }
 
 // isPrompt reports whether a client heeds its ctx while it waits for a reply, and

@@ -86,7 +86,9 @@ func (c *clocked) advance(d time.Duration) {
 		return
 	}
 	for _, key := range c.Keys() {
-		c.SetTTL(key, c.TTL(key)-d)
+		if left := c.TTL(key); left > 0 {
+			c.SetTTL(key, left-d)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,47 +85,4 @@ func (p *pipeline) failed() error {
 		}
 	}
 	return p.calls[0].err
-}
-
-// exchange sends calls to the node and sets their answers. What is sent again
-// is only what was not carried out: Redis forgets scripts when it restarts or
-// fails over, and those that it does not know go out in full; calls for a slot
-// that has moved follow it.
-func (l *lane) exchange(ctx context.Context, calls []*call) {
-	l.roundTrip(ctx, l.node, "evalsha", calls)
-	l.roundTrip(ctx, l.node, "eval", filter(calls, isNoScript))
-	if l.redirect != nil {
-		l.roundTrip(ctx, l.redirect, "eval", filter(calls, isRedirect))
-	}
-}
-
-func filter(calls []*call, met func(error) bool) []*call {
-	var found []*call
-	for _, c := range calls {
-		if c.err != nil && met(c.err) {
-			found = append(found, c)
-		}
-	}
-	return found
-}
-
-func (l *lane) roundTrip(ctx context.Context, node conn, name string, calls []*call) {
-	switch len(calls) {
-	case 0:
-	case 1:
-		cmd := calls[0].command(ctx, l.prefix, name)
-		_ = node.Process(ctx, cmd) // the command holds the error
-		calls[0].answer(cmd.Result())
-	default:
-		cmds := make([]once, len(calls))
-		pipe := node.Pipeline()
-		for i, c := range calls {
-			cmds[i] = c.command(ctx, l.prefix, name)
-			_ = pipe.Process(ctx, cmds[i]) // only queues it
-		}
-		_, _ = pipe.Exec(ctx) // each command holds its own error
-		for i, c := range calls {
-			c.answer(cmds[i].Result())
-		}
-	}
 }

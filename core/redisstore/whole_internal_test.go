@@ -1,0 +1,271 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/atomicbucket/ratelimit/core/redistest"
+)
+
+// storeAt is a store on the server of that address, and its lane.
+func storeAt(t *testing.T, addr string) (*Store, *lane) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	store, err := New(rdb, WithBudget(30*time.Second), WithoutShortcut())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := store.router.lane(t.Context(), &probe[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, l
+}
+
+// proxy answers the script's commands by pass, which hands them on to one of the
+// servers behind it.
+func proxy(t *testing.T, pass func(keys []string) (backend string, refusal string)) (addr string) {
+	t.Helper()
+	s, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	var mu sync.Mutex
+	clients := make(map[string]*redis.Client)
+	t.Cleanup(func() {
+		for _, rdb := range clients {
+			_ = rdb.Close()
+		}
+	})
+	to := func(addr string) *redis.Client {
+		mu.Lock()
+		defer mu.Unlock()
+		if clients[addr] == nil {
+			clients[addr] = redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+		}
+		return clients[addr]
+	}
+	handle := func(c *server.Peer, cmd string, args []string) {
+		var n int
+		_, _ = fmt.Sscan(args[1], &n)
+		backend, refusal := pass(args[2 : 2+n])
+		if refusal != "" {
+			c.WriteError(refusal)
+			return
+		}
+		command := []any{cmd}
+		for _, arg := range args {
+			command = append(command, arg)
+		}
+		write(c, to(backend).Do(context.Background(), command...))
+	}
+	for _, name := range []string{"EVALSHA", "EVAL"} {
+		if err := s.Register(name, handle); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.Addr().String()
+}
+
+func write(c *server.Peer, cmd *redis.Cmd) {
+	each, err := cmd.Slice()
+	if n, notEach := cmd.Int64(); notEach == nil {
+		c.WriteInt(int(n))
+		return
+	}
+	if cmd.Err() != nil || err != nil {
+		c.WriteError(cmd.Err().Error())
+		return
+	}
+	c.WriteLen(len(each))
+	for _, one := range each {
+		if n, ok := one.(int64); ok {
+			c.WriteInt(int(n))
+		} else {
+			c.WriteError(fmt.Sprint(one))
+		}
+	}
+}
+
+// split hands each command on by its first key, as proxies do that spread keys
+// over several servers.
+func split(servers ...string) func(keys []string) (string, string) {
+	return func(keys []string) (string, string) {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(keys[0]))
+		return servers[int(h.Sum32())%len(servers)], ""
+	}
+}
+
+// overAdmitted has many callers ask for many buckets of 4 tokens at once, and
+// counts the buckets that admit more.
+func overAdmitted(t *testing.T, store *Store, round string) (n int) {
+	t.Helper()
+	const keys, calls = 64, 8
+	var admitted [keys]atomic.Int64
+	var wg sync.WaitGroup
+	for key := range keys {
+		for range calls {
+			wg.Go(func() {
+				decision, err := store.Take(context.Background(), oneOf(fmt.Sprint(round, key), 1))
+				if err != nil {
+					t.Errorf("Take: %v", err)
+				}
+				if decision.Allowed {
+					admitted[key].Add(1)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for key := range keys {
+		switch {
+		case admitted[key].Load() < 4:
+			t.Errorf("%d calls are allowed, want 4 or more", admitted[key].Load())
+		case admitted[key].Load() > 4:
+			n++
+		}
+	}
+	return n
+}
+
+// findOut has l find out whether its node is whole.
+func findOut(t *testing.T, l *lane, want int32) {
+	t.Helper()
+	l.isWhole()
+	until(t, "the lane to know its node", func() bool { return l.whole.Load() == want })
+}
+
+func TestRunsAreNotSharedThroughAProxyThatSplitsKeys(t *testing.T) {
+	t.Parallel()
+	a, b := miniredis.RunT(t), miniredis.RunT(t)
+	store, l := storeAt(t, proxy(t, split(a.Addr(), b.Addr())))
+	for round := range 5 { // also while it finds out
+		if n := overAdmitted(t, store, fmt.Sprint("round ", round, " ")); n > 0 {
+			t.Errorf("%d buckets are in two places", n)
+		}
+	}
+	findOut(t, l, no)
+	if len(a.Keys()) == 0 || len(b.Keys()) == 0 {
+		t.Error("the proxy splits nothing")
+	}
+	// Or else they would be.
+	l.whole.Store(yes)
+	n := 0
+	for round := range 20 {
+		n += overAdmitted(t, store, fmt.Sprint("believing round ", round, " "))
+	}
+	if n == 0 {
+		t.Error("runs were shared, and no bucket was in two places")
+	}
+}
+
+func TestRunsAreSharedOnRedisAndNothingIsLeftOfFindingOut(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	store, l := storeAt(t, srv.Addr())
+	findOut(t, l, yes)
+	until(t, "its buckets to be gone", func() bool { return fmt.Sprint(srv.Do("DBSIZE")) == "0" })
+	var calls []*call
+	for i := range 50 {
+		calls = append(calls, newCall(take, oneOf(fmt.Sprint("key ", i), 1)))
+		calls[i].callers = 1
+	}
+	before := srv.Calls("evalsha")
+	l.exchange(t.Context(), calls)
+	if n := srv.Calls("evalsha") - before; n != 1 {
+		t.Errorf("50 calls were %d commands", n)
+	}
+	for _, c := range calls {
+		if c.err != nil || c.granted != 1 || c.found[0] != 0 {
+			t.Fatalf("granted %d at a deficit of %v, %v", c.granted, c.found, c.err)
+		}
+	}
+	if n := overAdmitted(t, store, "round "); n > 0 {
+		t.Errorf("%d buckets have admitted too much", n)
+	}
+}
+
+func TestRunsAreNotSharedWhereThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []string{"CROSSSLOT Keys in request don't hash to the same slot", "NOPERM No permissions to access a key"} {
+		t.Run(refusal[:5], func(t *testing.T) {
+			t.Parallel()
+			behind := miniredis.RunT(t)
+			store, l := storeAt(t, proxy(t, func(keys []string) (string, string) {
+				if len(keys) > 1 {
+					return "", refusal
+				}
+				return behind.Addr(), ""
+			}))
+			l.whole.Store(yes) // as it was when it was found out
+			if n := overAdmitted(t, store, "first "); n > 0 || l.whole.Load() != no {
+				t.Errorf("%d buckets have admitted too much, the lane knows %d", n, l.whole.Load())
+			}
+			l.whole.Store(unknown)
+			findOut(t, l, no)
+		})
+	}
+}
+
+func TestANodeOutOfReachIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	srv := miniredis.RunT(t)
+	_, l := storeAt(t, srv.Addr())
+	srv.Close()
+	findOut(t, l, unknown)
+	if err := srv.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the lane to know its node", func() bool { return l.isWhole() })
+}
+
+func TestABucketThatCannotBeDecidedFailsNoOther(t *testing.T) {
+	t.Parallel()
+	for name, addr := range map[string]func() string{
+		"redis":     func() string { return redistest.Start(t).Addr() },
+		"miniredis": func() string { return miniredis.RunT(t).Addr() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, l := storeAt(t, addr())
+			rdb := l.node.(*redis.Client)
+			spoil := map[string]func(key string){
+				"set":  func(key string) { rdb.SAdd(t.Context(), key, "member") },
+				"text": func(key string) { rdb.Set(t.Context(), key, "soon", 0) },
+			}
+			var calls []*call
+			for _, key := range []string{"first", "set", "second", "text", "third"} {
+				buckets := oneOf(key, 1)
+				if f := spoil[key]; f != nil {
+					f(redisKey("", &buckets[0]))
+				}
+				c := newCall(take, buckets)
+				c.callers = 1
+				calls = append(calls, c)
+			}
+			l.whole.Store(yes)
+			l.exchange(t.Context(), calls)
+			for _, c := range calls {
+				advice, refused := misconfiguration(c.err)
+				if spoil[c.buckets[0].Key] != nil {
+					if !refused || advice != otherValue {
+						t.Errorf("%s: %v, want a mistake in what the key holds", c.buckets[0].Key, c.err)
+					}
+				} else if c.err != nil || c.granted != 1 {
+					t.Errorf("%s: %d granted, %v", c.buckets[0].Key, c.granted, c.err)
+				}
+			}
+		})
+	}
+}
