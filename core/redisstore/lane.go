@@ -116,6 +116,7 @@ func (l *lane) join(ctx context.Context, op operation, buckets []ratelimit.Bucke
 	if c, caller := l.joinPopular(op, buckets); c != nil {
 		return c, caller, nil, nil
 	}
+	c = newCall(op, buckets) // while others have the lock
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -124,7 +125,7 @@ func (l *lane) join(ctx context.Context, op operation, buckets []ratelimit.Bucke
 	case l.inFlight > 0 && !l.breaker.closed(): // nobody else waits for a trial
 		return nil, 0, nil, l.breaker.refusal()
 	}
-	c = l.queue.callFor(op, buckets, l.isNear())
+	c = l.queue.enter(c, l.isNear())
 	if caller, _ = c.join(); caller == crowd {
 		l.queue.hurry(c)
 	}

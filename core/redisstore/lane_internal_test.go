@@ -308,20 +308,20 @@ func TestANodeFarAwayGetsMorePipelines(t *testing.T) {
 func TestOneCallOfABucketIsOnItsWayAndTheRestGatherBehindIt(t *testing.T) {
 	t.Parallel()
 	q := newQueue(true)
-	first := q.callFor(take, oneOf("k", 1), true)
-	if q.callFor(take, oneOf("k", 1), true) != first {
+	first := q.enter(newCall(take, oneOf("k", 1)), true)
+	if q.enter(newCall(take, oneOf("k", 1)), true) != first {
 		t.Error("a call in the queue is not shared")
 	}
 	q.pop()
-	second := q.callFor(take, oneOf("k", 1), true)
-	if second == first || q.len() != 0 || q.callFor(take, oneOf("k", 1), true) != second {
+	second := q.enter(newCall(take, oneOf("k", 1)), true)
+	if second == first || q.len() != 0 || q.enter(newCall(take, oneOf("k", 1)), true) != second {
 		t.Error("callers do not gather behind a call on its way")
 	}
 	second.join()
 	if next := q.done(first); next != second {
 		t.Error("those who have gathered do not come next")
 	}
-	if q.callFor(take, oneOf("k", 1), true) != second {
+	if q.enter(newCall(take, oneOf("k", 1)), true) != second {
 		t.Error("others cannot join them any more")
 	}
 	second.gone = []int64{0}
@@ -333,9 +333,9 @@ func TestOneCallOfABucketIsOnItsWayAndTheRestGatherBehindIt(t *testing.T) {
 func TestNobodyJoinsACallThatIsDroppedOrSent(t *testing.T) {
 	t.Parallel()
 	q := newQueue(true)
-	first := q.callFor(take, oneOf("k", 1), true)
+	first := q.enter(newCall(take, oneOf("k", 1)), true)
 	for range 2 {
-		q.callFor(take, oneOf("k", 1), true).join()
+		q.enter(newCall(take, oneOf("k", 1)), true).join()
 	}
 	if q.popular.Load() != first {
 		t.Error("a call that is shared is not popular")
@@ -344,7 +344,7 @@ func TestNobodyJoinsACallThatIsDroppedOrSent(t *testing.T) {
 	if _, ok := first.join(); ok || first.callers != 2 {
 		t.Errorf("a caller joins a call that was sent for %d", first.callers)
 	}
-	second := q.callFor(take, oneOf("k", 1), true)
+	second := q.enter(newCall(take, oneOf("k", 1)), true)
 	second.join()
 	second.gone = []int64{0}
 	if q.done(first) != nil {
@@ -358,11 +358,11 @@ func TestNobodyJoinsACallThatIsDroppedOrSent(t *testing.T) {
 func TestNobodyWaitsForTheAnswerOfAnotherWhenTheNodeIsFar(t *testing.T) {
 	t.Parallel()
 	q := newQueue(true)
-	near := q.callFor(take, oneOf("k", 1), true)
+	near := q.enter(newCall(take, oneOf("k", 1)), true)
 	q.pop()
-	gathered := q.callFor(take, oneOf("k", 1), true)
+	gathered := q.enter(newCall(take, oneOf("k", 1)), true)
 	gathered.join()
-	far := q.callFor(take, oneOf("k", 1), false)
+	far := q.enter(newCall(take, oneOf("k", 1)), false)
 	if far == gathered || q.len() != 1 {
 		t.Error("a caller waits for two answers")
 	}
@@ -381,7 +381,7 @@ func TestAQueueKeepsTheOrderOfArrivalAndItsSize(t *testing.T) {
 	pushed, popped := 0, 0
 	for round := range 10_000 {
 		for range round % 5 {
-			q.callFor(peek, oneOf(fmt.Sprint(pushed), 1), true)
+			q.enter(newCall(peek, oneOf(fmt.Sprint(pushed), 1)), true)
 			pushed++
 		}
 		for range min(round%3+1, q.len()) {

@@ -42,24 +42,28 @@ func newQueue(share bool) *queue { return &queue{share: share, last: make(map[ca
 
 func (q *queue) len() int { return len(q.calls) - q.head }
 
-// callFor returns the call that a caller for buckets belongs to. If one like it is
-// on its way, that is the next one after it, or, if near is false and there is no
-// time to wait for two answers, one of its own.
-func (q *queue) callFor(op operation, buckets []ratelimit.Bucket, near bool) *call {
-	if op != take || !q.share {
-		return q.add(newCall(op, buckets))
+// enter finds a place for a call of one caller: in the queue, or behind one like
+// it that is on its way. If others have such a place already it returns their
+// call, for the caller to join. If near is false there is no time to wait for two
+// answers.
+func (q *queue) enter(c *call, near bool) *call {
+	if c.op != take || !q.share {
+		q.push(c)
+		return c
 	}
-	key := keyOf(buckets)
+	key := keyOf(c.buckets)
 	last := q.last[key]
 	switch {
-	case last != nil && !last.takes(buckets):
-		return q.add(newCall(op, buckets))
+	case last != nil && !last.takes(c.buckets):
+		q.push(c)
+		return c
 	case last == nil || last.sealed && !near:
-		q.last[key] = newCall(op, buckets)
-		return q.add(q.last[key])
+		q.last[key] = c
+		q.push(c)
+		return c
 	case last.sealed && last.next == nil:
-		last.next = newCall(op, buckets)
-		return last.next
+		last.next = c
+		return c
 	case last.sealed:
 		last = last.next
 	}
@@ -75,11 +79,6 @@ func (q *queue) hurry(c *call) {
 		q.last[key] = c
 		q.push(c)
 	}
-}
-
-func (q *queue) add(c *call) *call {
-	q.push(c)
-	return c
 }
 
 // push puts c where it belongs by its time of arrival: at the end, unless it has
