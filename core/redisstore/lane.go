@@ -243,11 +243,20 @@ func (l *lane) leave(c *call, caller int64) {
 func (l *lane) run() {
 	deepen()
 	for {
-		runtime.Gosched() // those who come at the same moment, or were just answered, go together
+		if !l.isCrowded() {
+			runtime.Gosched() // those who come at the same moment, or were just answered, go together
+		}
 		if p := l.next(); p == nil || !l.send(p) {
 			return
 		}
 	}
+}
+
+// isCrowded reports whether the next call need not wait for more callers.
+func (l *lane) isCrowded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.len() > 0 && l.queue.calls[l.queue.head].joined.Load() >= crowd
 }
 
 // deepen makes room on a new goroutine's stack for all of go-redis at once,
