@@ -19,9 +19,10 @@
 // clock. It is sent by its hash, and in full when Redis does not know it.
 //
 // Batch: while a call is on its way, callers that come for the same bucket and
-// cost gather, and go out together as one call that wants several grants;
-// callers for other buckets share its pipeline. Nothing waits for a timer: when
-// no call is on its way, the next goes out at once.
+// cost gather, and go out together as one call that wants several grants; calls
+// on other buckets share its pipeline, and on a node that holds all of them its
+// run of the script. Nothing waits for a timer: when no call is on its way, the
+// next goes out at once.
 //
 // Breaker: after a few failures in a row no call is sent to that node; decisions
 // fail in microseconds, until a trial finds that it answers again.

@@ -50,7 +50,7 @@ type lane struct {
 	redirect conn   // follows redirections; nil where there are none
 	failing  func() // called when the node fails; may be nil
 	breaker  *breaker
-	whole    atomic.Int32 // what is known of whether the node is
+	whole    atomic.Int32 // unknown, asking, yes or no
 
 	mu        sync.Mutex
 	queue     *queue        // popular in it needs no lock

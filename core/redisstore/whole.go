@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
 )
@@ -47,9 +48,9 @@ func (l *lane) isWhole() bool {
 func (l *lane) findOut() int32 {
 	ctx, cancel := context.WithTimeout(context.Background(), max(dialTimeout, l.budget))
 	defer cancel()
-	var takes, refunds []*call
+	takes, refunds := make([]*call, strangers), make([]*call, strangers)
 	for i, buckets := range newStrangers() {
-		takes, refunds = append(takes, newCall(take, buckets)), append(refunds, newCall(refund, buckets))
+		takes[i], refunds[i] = newCall(take, buckets), newCall(refund, buckets)
 		takes[i].callers = 1
 	}
 	err := guard(func() error {
@@ -61,7 +62,7 @@ func (l *lane) findOut() int32 {
 	if err != nil {
 		return no // the client cannot be trusted with it
 	}
-	for _, c := range append(takes, refunds...) {
+	for _, c := range slices.Concat(takes, refunds) {
 		switch {
 		case isFailure(c.err):
 			return unknown
