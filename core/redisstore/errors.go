@@ -73,6 +73,7 @@ var advice = []struct{ code, text string }{
 	{"WRONGPASS", "correct the client's Username and Password"},
 	{"NOPERM", missingPermission},
 	{"The user executing the script", missingPermission}, // how Redis 7.0 says it of a command in a script
+	{"ACL failure in script", missingPermission},         // and how Redis 7.2, 8 and Valkey do
 	{"CROSSSLOT", clusterClient},
 	{"MOVED", clusterClient},
 }
