@@ -19,9 +19,10 @@ import (
 // change.
 type Config[C, H any] struct {
 	// Key says whose bucket the request spends from. Nil, or an empty key, means
-	// the address of the TCP peer. An error is answered as unavailable. A panic
-	// in it, as in any function here, is not caught: it goes where a handler's
-	// goes.
+	// the address of the TCP peer. Behind a proxy that is the proxy's, and all
+	// clients share one bucket: see [ClientIP]. An error is answered as
+	// unavailable. A panic in it, as in any function here, is not caught: it goes
+	// where a handler's goes.
 	Key Key[C]
 
 	// Limiter chooses the limiter for a request, for callers on different plans

@@ -11,10 +11,18 @@
 // # Without any configuration
 //
 // Each address of a TCP peer has a bucket of its own, an IPv6 address together
-// with the rest of its /64. An admitted response carries X-RateLimit-Limit,
-// -Remaining and -Reset. A denied request is answered 429 with an exact
-// Retry-After; one that nobody could decide on, by a limiter that fails closed,
-// 503. No header of a request is believed.
+// with the rest of its /64. Behind a proxy or load balancer that is the proxy's
+// address, so that all clients share one bucket, until Config.Key names the
+// prefixes of the proxies, which [ParseTrusted] reads:
+//
+//	Key: ginlimit.By(httplimit.ClientIP(trusted...))
+//
+// Requests over a unix socket have no address, and share one bucket too; see
+// ClientAddress.UnixSocket. No header of a request is believed.
+//
+// An admitted response carries X-RateLimit-Limit, -Remaining and -Reset. A denied
+// request is answered 429 with an exact Retry-After; one that nobody could decide
+// on, by a limiter that fails closed, 503.
 //
 // [Config] changes each of these.
 //

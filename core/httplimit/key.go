@@ -9,7 +9,8 @@ import (
 // Key returns the key of a request: requests of one key spend from one bucket.
 //
 // C is the framework's context, or [Request] for a neutral key. An empty key
-// means that the request has none; it is then limited by its peer's address. A
+// means that the request has none; it is then limited by its TCP peer's address,
+// which may be a proxy's, so end with [FirstOf] and [ClientIP] behind one. A
 // request whose Key returns an error is answered as unavailable (503): nobody
 // is unlimited because of an error.
 //
