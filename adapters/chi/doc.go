@@ -1,14 +1,16 @@
 // Package chilimit limits requests in chi.
 //
-//	r := chi.NewRouter()
 //	r.Use(chilimit.New(limiter))
+//	r.Get("/items/{id}", items)
 //
-// By default each address of a TCP peer has a bucket of its own. A [Config]
-// changes that; New takes none or one:
+// By default each address of a TCP peer has a bucket of its own. Behind a proxy
+// or load balancer that is the proxy's address, so that all clients share one
+// bucket. A [Config] changes that; New takes none or one. Here its Key names the
+// prefixes of the proxies, trusted, which [httplimit.ParseTrusted] reads:
 //
 //	chilimit.New(limiter, chilimit.Config{
 //		Key:    chilimit.By(httplimit.ClientIP(trusted...)),
-//		Denied: func(w http.ResponseWriter, r *http.Request) { ... },
+//		Denied: func(w http.ResponseWriter, r *http.Request) { http.Error(w, "slow down", 429) },
 //	})
 //
 // The fields of Config, which is [httplimit.Config]:
@@ -26,6 +28,16 @@
 //
 // # What chi leaves to its users
 //
+// Use of the outermost router also runs for requests that no route matches, so
+// these are limited too. chi panics if Use comes after a route; With and Group
+// may.
+//
+// chi's RealIP, and what other middlewares write to r.RemoteAddr, is taken for
+// the peer's address. RealIP believes the headers of anyone: leave it out, and
+// use [httplimit.ClientIP].
+//
+// For Refund, what counts is the first status that was written, or 200.
+//
 // chi routes after the middlewares of Use have run, so its RoutePattern is empty
 // there, and "/v1/*" in Use of a sub-router. httplimit.Route works wherever the
 // limiter stands, in Use, With, Group, Route and below Mount: it looks the route
@@ -33,15 +45,7 @@
 // way, such as "/v1/*", and no key in Use of the outermost router or around it.
 // A router that is mounted inside a plain http.Handler cannot be looked into.
 //
-// Use of the outermost router also runs for requests that no route matches, so
-// these are limited too. chi panics if Use comes after a route; With and Group
-// may.
-//
-// chi's RealIP, and what other middlewares write to r.RemoteAddr, is taken for
-// the peer's address. RealIP believes the headers of anyone: leave it out, and
-// use httplimit.ClientIP.
-//
 // The ResponseWriter is handed on as it is, unless Refund is set, which needs to
-// see the status. It then has the same optional methods as before, and
-// [http.ResponseController], flushing and hijacking work.
+// see the status. Flushing, hijacking and [http.ResponseController] work all the
+// same, because it keeps its optional methods.
 package chilimit

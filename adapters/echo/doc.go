@@ -3,8 +3,10 @@
 //	e.Use(echolimit.New(limiter))
 //	e.GET("/items/:id", items)
 //
-// By default each address of a TCP peer has a bucket of its own. A [Config]
-// changes that; New takes none or one:
+// By default each address of a TCP peer has a bucket of its own. Behind a proxy
+// or load balancer that is the proxy's address, so that all clients share one
+// bucket. A [Config] changes that; New takes none or one. Here its Key names the
+// prefixes of the proxies, trusted, which [httplimit.ParseTrusted] reads:
 //
 //	echolimit.New(limiter, echolimit.Config{
 //		Key:    echolimit.By(httplimit.ClientIP(trusted...)),
@@ -38,15 +40,15 @@
 // The default handler makes a 500 of every error that is not an *echo.HTTPError
 // itself. Those of the limiter are never wrapped.
 //
-// RealIP believes whatever IPExtractor does. It is not used here: the address is
-// the TCP peer's, or what [httplimit.ClientIP] finds.
+// c.RealIP believes whatever IPExtractor does. It is not used here: the address
+// is the TCP peer's, or what [httplimit.ClientIP] finds.
+//
+// An error that a handler returns is rendered after the limiter. For Refund, it
+// counts as the code of its HTTPError, or 500, unless a failure has been written
+// already.
 //
 // The pattern is known in Use, in groups and at routes, so httplimit.Route works
 // there. In Pre it is not, and requests fall back to the peer's address.
-//
-// An error that a handler returns is rendered after the limiter. For Refund it
-// counts as the code of its HTTPError, or 500, unless a failure has been written
-// already.
 //
 // The Response is left as it is, unless Refund is set, which needs to see what is
 // written. Flushing, hijacking and [http.ResponseController] work all the same.

@@ -3,11 +3,13 @@
 //	router.Use(ginlimit.New(limiter))
 //	router.GET("/items/:id", items)
 //
-// By default each address of a TCP peer has a bucket of its own. A [Config]
-// changes that; New takes none or one:
+// By default each address of a TCP peer has a bucket of its own. Behind a proxy
+// or load balancer that is the proxy's address, so that all clients share one
+// bucket. A [Config] changes that; New takes none or one. Here its Key names the
+// prefixes of the proxies, trusted, which [httplimit.ParseTrusted] reads:
 //
 //	ginlimit.New(limiter, ginlimit.Config{
-//		Key:    func(c *gin.Context) (string, error) { return c.GetString("user"), nil },
+//		Key:    ginlimit.By(httplimit.ClientIP(trusted...)),
 //		Denied: func(c *gin.Context) { c.JSON(429, gin.H{"error": "slow down"}) },
 //	})
 //
@@ -29,7 +31,7 @@
 // A middleware that answers and does not abort lets the handler run all the
 // same. The limiter aborts before it answers, so Denied and Unavailable need not.
 //
-// ClientIP believes X-Forwarded-For from everyone unless SetTrustedProxies was
+// c.ClientIP believes X-Forwarded-For from everyone unless SetTrustedProxies was
 // called. It is not used here: the address is the TCP peer's, or what
 // [httplimit.ClientIP] finds.
 //
@@ -37,7 +39,7 @@
 // on the context of c.Request, which ends when the client goes away.
 //
 // An error in c.Errors is rendered after the limiter, if at all. For Refund, one
-// that was added behind the limiter counts as 500 unless the status is already
+// that was added behind the limiter counts as 500, unless the status is already
 // that of a failure.
 //
 // The pattern is known wherever the limiter stands, so httplimit.Route works in
