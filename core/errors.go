@@ -16,8 +16,8 @@ var (
 	ErrCostExceedsBurst = errors.New("ratelimit: cost exceeds burst, the call can never be admitted")
 
 	// ErrUnavailable means that nobody could decide: the store failed, and the
-	// limiter fails closed, or its local share cannot hold the cost. It wraps
-	// the cause.
+	// limiter fails closed, or its local store fails too, or the local share
+	// cannot hold the cost. It wraps the cause.
 	ErrUnavailable = errors.New("ratelimit: store is unavailable")
 
 	// ErrMisconfigured is wrapped by a store's error that waiting does not cure

@@ -48,7 +48,7 @@ func PerHour(n int) Limit { return Per(n, time.Hour) }
 // PerDay returns a Limit of n tokens per 24 hours with a burst of n.
 func PerDay(n int) Limit { return Per(n, 24*time.Hour) }
 
-// WithBurst returns l with a burst of n tokens.
+// WithBurst returns l with a burst of n tokens. 0 means Tokens.
 func (l Limit) WithBurst(n int) Limit {
 	l.Burst = n
 	return l

@@ -109,8 +109,9 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 //
 // The error is nil when there is a decision, a denial included. Otherwise it is
 // [ErrInvalidKey], [ErrInvalidCost] or [ErrCostExceedsBurst] for arguments that
-// can never succeed; ctx.Err() when ctx ends first; or, from a limiter that
-// fails closed, [ErrUnavailable], next to a Result whose Cause says why.
+// can never succeed; ctx.Err() when ctx ends first; or [ErrUnavailable], next to
+// a Result whose Cause says why, from a limiter that fails closed, or whose local
+// store cannot decide either.
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int) (Result, error) {
 	var start time.Time
 	if l.observer != nil {
@@ -148,7 +149,8 @@ func (l *Limiter) take(ctx context.Context, key string, cost int) (Result, error
 
 // Peek tells how key's bucket stands: Allowed is whether a call of cost 1 would
 // be admitted now. It spends and writes nothing, is not reported to the
-// observer, and applies no failure policy: it returns the store's error.
+// observer, and applies no failure policy: it returns [ErrInvalidKey], ctx.Err()
+// or the store's error.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	if err := l.check(ctx, key, 1); err != nil {
 		return Result{}, err
@@ -164,8 +166,9 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 }
 
 // Refund gives cost tokens back to key's bucket, which is never more than full.
-// Give back only what was charged. It applies no failure policy: it returns the
-// store's error, after which the tokens may or may not have been given back.
+// Give back only what was charged. It applies no failure policy: it returns
+// [ErrInvalidKey] or [ErrInvalidCost]; or ctx.Err() or the store's error, after
+// which the tokens may or may not have been given back.
 func (l *Limiter) Refund(ctx context.Context, key string, cost int) error {
 	if err := checkCall(ctx, key, cost); err != nil {
 		return err
@@ -199,7 +202,8 @@ func (l *Limiter) refund(ctx context.Context, store Store, rules []rule, key str
 }
 
 // Reset makes key's bucket full, as if it had never been used. It applies no
-// failure policy: it returns the store's error.
+// failure policy: it returns [ErrInvalidKey]; or ctx.Err() or the store's error,
+// after which it may or may not have done so.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkCall(ctx, key, 1); err != nil {
 		return err
@@ -210,7 +214,8 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 // Ping reports whether the store could decide now, for readiness checks. The
 // error says what is missing: the connection, a permission, or the script. A
 // limiter that fails open serves without its store, so think twice before a
-// failing Ping takes a service out of rotation.
+// failing Ping takes a service out of rotation. It returns ctx.Err() if ctx ends
+// first.
 func (l *Limiter) Ping(ctx context.Context) error {
 	return l.storeError(ctx, l.store.Ping(ctx))
 }

@@ -48,10 +48,11 @@ func FailClosed() Option {
 // limit.
 //
 // share is above 0 and at most 1, and share * burst must hold at least one
-// token; New refuses others. A call whose cost is above share * burst gets
-// [ErrUnavailable]. The local store is not emptied when the limiter's own store
-// comes back, so that a store that comes and goes does not open the limit; each
-// change from one to the other admits at most one burst more.
+// token; New refuses others, and a nil store. A call whose cost is above share *
+// burst, or that the local store cannot decide either, gets [ErrUnavailable]. The
+// local store is not emptied when the limiter's own store comes back, so that a
+// store that comes and goes does not open the limit; each change from one to the
+// other admits at most one burst more.
 func FailLocal(store Store, share float64) Option {
 	return optionFunc(func(s *settings) error {
 		if store == nil {
@@ -76,6 +77,7 @@ func WithLimit(limit Limit) Option {
 }
 
 // WithObserver reports every decision to o. The default is to report to nobody.
+// New refuses a nil Observer.
 func WithObserver(o Observer) Option {
 	return optionFunc(func(s *settings) error {
 		if o == nil {
@@ -88,7 +90,7 @@ func WithObserver(o Observer) Option {
 
 // WithLogger sets where the limiter says that its store is lost, back or
 // misconfigured. The default is [slog.Default] at the time of the message. To
-// silence it, pass slog.New(slog.DiscardHandler).
+// silence it, pass slog.New(slog.DiscardHandler): New refuses a nil logger.
 func WithLogger(logger *slog.Logger) Option {
 	return optionFunc(func(s *settings) error {
 		if logger == nil {
