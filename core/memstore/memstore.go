@@ -48,8 +48,9 @@ type id struct {
 	millis int64  // capacity
 }
 
-// Store is a ratelimit.Store in memory. It is safe for concurrent use. The zero
-// Store is not usable: call New.
+// Store is a ratelimit.Store in memory. It is safe for concurrent use. The only
+// error of its methods is that of a ctx that had ended when they were called. The
+// zero Store is not usable: call New.
 type Store struct {
 	maxBuckets int
 
@@ -155,7 +156,7 @@ func (s *Store) update(ctx context.Context, buckets []ratelimit.Bucket, deficit 
 	return nil
 }
 
-// Ping implements ratelimit.Store. It returns ctx.Err().
+// Ping implements ratelimit.Store.
 func (s *Store) Ping(ctx context.Context) error { return ctx.Err() }
 
 // find appends to ids where the state of each bucket is kept. A call asks once:
