@@ -14,6 +14,11 @@ import (
 // share it among limiters: it is safe for concurrent use. It holds no goroutine
 // while nothing is asked of it and needs no closing; the client is its owner's
 // to close. The zero Store is not usable.
+//
+// The error of a method wraps ctx.Err() if ctx ended first, is a *ConfigError if
+// an operator has to act, and otherwise says why Redis has not decided. That of a
+// call which the breaker has refused has a method RetryAfter() time.Duration, the
+// time until the next trial.
 type Store struct {
 	settings
 	router router
