@@ -203,4 +203,5 @@ func (s *Server) tail() string {
 	return string(log[max(0, len(log)-2000):])
 }
 
+// String returns "redis-server" and the server's TCP address.
 func (s *Server) String() string { return fmt.Sprintf("redis-server %s", s.Addr()) }
