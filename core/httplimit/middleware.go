@@ -22,7 +22,7 @@ import (
 //  5. on [Pass], runs the next handler; if Outcome.Refundable, within Run, or
 //     calls Settle itself once the status is known.
 //
-// It is safe for concurrent use.
+// It is safe for concurrent use. The zero Middleware is not usable.
 type Middleware[C, H any] struct {
 	limiter *ratelimit.Limiter
 	request func(C) Request

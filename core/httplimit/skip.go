@@ -44,7 +44,7 @@ func Preflight(r Request) bool {
 }
 
 // Path returns a predicate that holds for requests of exactly one of the given
-// paths, such as "/healthz".
+// paths, such as "/healthz"; of none, if there are none.
 func Path(paths ...string) func(Request) bool {
 	return func(r Request) bool {
 		return slices.Contains(paths, r.Path)

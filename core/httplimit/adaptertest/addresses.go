@@ -13,6 +13,7 @@ import (
 
 // AddressCase is a request and the key of its client's address.
 type AddressCase struct {
+	// Name says what the case is about.
 	Name string
 	// Peer is "127.0.0.1", "::1", or "" for a unix socket.
 	Peer string
