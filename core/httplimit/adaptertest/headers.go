@@ -98,8 +98,54 @@ func headerCases() []headerCase {
 	}
 }
 
+// localHeaderCases are decided on a quarter of the limit: of 8/min there are two
+// tokens, and each takes 30 s to refill.
+func localHeaderCases() []headerCase {
+	eightPerMinute := ratelimit.PerMinute(8)
+	return []headerCase{
+		{"local, bucket full", eightPerMinute, ratelimit.Limit{}, 0, both, 200, map[string]string{
+			"X-RateLimit-Limit": "8", "X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "30",
+			"RateLimit-Policy": `"api";q=8;w=60`, "RateLimit": `"api";r=1;t=30`,
+		}},
+		{"local, nothing left", eightPerMinute, ratelimit.Limit{}, 30 * time.Second, both, 200, map[string]string{
+			"X-RateLimit-Limit": "8", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60",
+			"RateLimit-Policy": `"api";q=8;w=60`, "RateLimit": `"api";r=0;t=60`,
+		}},
+		{"local, part of a token left", eightPerMinute, ratelimit.Limit{}, 25 * time.Second, both, 200, map[string]string{
+			"X-RateLimit-Limit": "8", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "55",
+			"RateLimit-Policy": `"api";q=8;w=60`, "RateLimit": `"api";r=0;t=55`,
+		}},
+		{"local, denied", eightPerMinute, ratelimit.Limit{}, 45 * time.Second, both, 429, map[string]string{
+			"X-RateLimit-Limit": "8", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "45", "Retry-After": "15",
+			"RateLimit-Policy": `"api";q=8;w=60`, "RateLimit": `"api";r=0;t=15`,
+		}},
+		{"local, two limits", eightPerMinute, ratelimit.PerHour(1000), 30 * time.Second, both, 200, map[string]string{
+			"X-RateLimit-Limit": "8", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "60",
+			"RateLimit-Policy": `"api";q=8;w=60, "api.1";q=1000;w=3600`, "RateLimit": `"api";r=0;t=60, "api.1";r=246;t=3556`,
+		}},
+	}
+}
+
 func (s suite[C, H]) testHeaders(t *testing.T) {
-	cases := headerCases()
+	s.testHeaderCases(t, headerCases(), func(c headerCase, opts ...ratelimit.Option) *ratelimit.Limiter {
+		return limiter(t, level{newStore().Store, c.deficit}, "api", c.limit, opts...)
+	})
+	t.Run("a local decision tells how its share stands", func(t *testing.T) {
+		s.testHeaderCases(t, localHeaderCases(), func(c headerCase, opts ...ratelimit.Option) *ratelimit.Limiter {
+			failing := newStore()
+			failing.fail(errBroken)
+			local := ratelimit.FailLocal(level{newStore().Store, c.deficit}, 0.25)
+			return limiter(t, failing, "api", c.limit, append(opts, local)...)
+		})
+	})
+	t.Run("GitHub's reset is a point in time", s.testEpochReset)
+	t.Run("jitter makes the wait longer, by less than itself", s.testJitter)
+	t.Run("headers of an outer middleware stay on a denial", s.testOuterHeaders)
+}
+
+// testHeaderCases sends one request for each case, to the limiter made for it.
+func (s suite[C, H]) testHeaderCases(t *testing.T, cases []headerCase, newLimiter func(headerCase, ...ratelimit.Option) *ratelimit.Limiter) {
+	t.Helper()
 	var handler seen
 	var routes []Route[C, H]
 	for i, c := range cases {
@@ -107,8 +153,7 @@ func (s suite[C, H]) testHeaders(t *testing.T) {
 		if c.further.Tokens > 0 {
 			opts = append(opts, ratelimit.WithLimit(c.further))
 		}
-		l := limiter(t, level{newStore().Store, c.deficit}, "api", c.limit, opts...)
-		routes = append(routes, s.route("/"+strconv.Itoa(i), handler.ok(), l, httplimit.Config[C, H]{Headers: c.headers}))
+		routes = append(routes, s.route("/"+strconv.Itoa(i), handler.ok(), newLimiter(c, opts...), httplimit.Config[C, H]{Headers: c.headers}))
 	}
 	client := s.start(t, routes...)
 	for i, c := range cases {
@@ -119,9 +164,6 @@ func (s suite[C, H]) testHeaders(t *testing.T) {
 			}
 		}
 	}
-	t.Run("GitHub's reset is a point in time", s.testEpochReset)
-	t.Run("jitter makes the wait longer, by less than itself", s.testJitter)
-	t.Run("headers of an outer middleware stay on a denial", s.testOuterHeaders)
 }
 
 func (s suite[C, H]) testEpochReset(t *testing.T) {
