@@ -54,7 +54,9 @@ type Result struct {
 	Key string
 	// Cost of the call in tokens. 1 from Peek.
 	Cost int
-	// Limit that decided. Its Burst is never 0.
+	// Limit that decided, the whole of it where [FailLocal] has applied a share:
+	// Remaining, RetryAfter and ResetAfter are then those of the share. Its Burst
+	// is never 0.
 	Limit Limit
 	// Remaining is the number of whole tokens left after the call. On a denial,
 	// where nothing was spent, it is less than Cost and often 0.

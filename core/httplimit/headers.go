@@ -16,6 +16,9 @@ import (
 // not decide and the limiter fails open, or the request was free, skipped or
 // only shadowed. Retry-After is not a quota header: every denial has it.
 //
+// When the local store of FailLocal has decided, the burst and its window are
+// those of the whole limit; the tokens left and the times are those of the share.
+//
 // When two limiters see one request, the IETF headers list both, and the
 // X-RateLimit headers are those of the one with fewer tokens left.
 type Headers uint8
@@ -37,8 +40,9 @@ const (
 	// q is the burst, w the seconds in which it refills, r the whole tokens left.
 	// t is the seconds in which these r tokens refill, so that a client that
 	// spends r in t keeps to the limit; if r is 0, the seconds until the next
-	// token; on a denial, Retry-After. A limiter's further limits are listed as
-	// "api.1", "api.2".
+	// token, or, by the local store of FailLocal, until the bucket is full; on a
+	// denial, Retry-After. A limiter's further limits are listed as "api.1",
+	// "api.2".
 	IETFDraft11
 	// NoHeaders sends no quota headers.
 	NoHeaders
