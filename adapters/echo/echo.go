@@ -26,7 +26,7 @@ func New(limiter *ratelimit.Limiter, configs ...Config) echo.MiddlewareFunc {
 
 // By lifts a neutral key, such as [httplimit.ClientIP], to echo.
 func By(key httplimit.Key[httplimit.Request]) httplimit.Key[echo.Context] {
-	return func(c echo.Context) (string, error) { return key(request(c)) }
+	return httplimit.Lift(key, request)
 }
 
 // ResultFrom returns what the innermost limiter that c has passed has decided.

@@ -24,7 +24,7 @@ func New(limiter *ratelimit.Limiter, configs ...Config) fiber.Handler {
 
 // By lifts a neutral key, such as [httplimit.ClientIP], to fiber.
 func By(key httplimit.Key[httplimit.Request]) httplimit.Key[*fiber.Ctx] {
-	return func(c *fiber.Ctx) (string, error) { return key(request(c)) }
+	return httplimit.Lift(key, request)
 }
 
 // ResultFrom returns what the innermost limiter that c has passed has decided.

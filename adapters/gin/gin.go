@@ -24,7 +24,7 @@ func New(limiter *ratelimit.Limiter, configs ...Config) gin.HandlerFunc {
 
 // By lifts a neutral key, such as [httplimit.ClientIP], to gin.
 func By(key httplimit.Key[httplimit.Request]) httplimit.Key[*gin.Context] {
-	return func(c *gin.Context) (string, error) { return key(request(c)) }
+	return httplimit.Lift(key, request)
 }
 
 // ResultFrom returns what the innermost limiter that c has passed has decided.

@@ -26,7 +26,7 @@ func New(limiter *ratelimit.Limiter, configs ...Config) func(http.Handler) http.
 
 // By lifts a neutral key, such as [httplimit.ClientIP], to net/http.
 func By(key httplimit.Key[httplimit.Request]) httplimit.Key[*http.Request] {
-	return func(r *http.Request) (string, error) { return key(httplimit.FromHTTP(r)) }
+	return httplimit.Lift(key, httplimit.FromHTTP)
 }
 
 // ResultFrom returns what the innermost limiter that r has passed has decided.

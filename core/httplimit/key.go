@@ -78,6 +78,14 @@ func appendEscaped(joined []byte, part string) []byte {
 	return joined
 }
 
+// Lift makes a key of a framework's context of a neutral one, given how that
+// framework's requests are read. It is what an adapter's By does. It panics if key
+// is nil.
+func Lift[C any](key Key[Request], request func(C) Request) Key[C] {
+	mustHave("By", []Key[Request]{key})
+	return func(c C) (string, error) { return key(request(c)) }
+}
+
 func mustHave[C any](name string, keys []Key[C]) {
 	if len(keys) == 0 {
 		panic("httplimit: " + name + " needs at least one key")

@@ -26,6 +26,7 @@ func (s suite[C, H]) testRegistration(t *testing.T) {
 		"everyone trusted":  func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: s.trusting("0.0.0.0/0")}}} },
 		"all IPv6 trusted":  func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: s.trusting("::/0")}}} },
 		"a nil key":         func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: httplimit.FirstOf[C](nil)}}} },
+		"a nil neutral key": func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: s.By(nil)}}} },
 		"nothing to join":   func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: httplimit.Join[C]()}}} },
 		"a nameless header": func() Limit[C, H] { return Limit[C, H]{l, []config{{Key: s.By(httplimit.Header(""))}}} },
 	} {
