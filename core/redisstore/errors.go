@@ -62,6 +62,16 @@ func (e *openError) Unwrap() error { return e.cause }
 // RetryAfter is the time until Redis is tried again.
 func (e *openError) RetryAfter() time.Duration { return e.retryAfter }
 
+// replyError is an error of Redis in the reply for several buckets.
+type replyError string
+
+var _ redis.Error = replyError("")
+
+func (e replyError) Error() string { return string(e) }
+
+// RedisError makes it one to go-redis.
+func (e replyError) RedisError() {}
+
 const missingPermission = "grant the Redis user the permissions that the documentation of redisstore lists, on the keys of this prefix, and +cluster|slots with Redis Cluster"
 
 // advice is what to do about the replies with which Redis refuses a call for a

@@ -96,8 +96,11 @@ func (r run) answer(reply any, err error) {
 			c.answer(nil, err)
 			continue
 		}
-		failed, _ := each[i].(error)
-		c.answer(each[i], failed)
+		if text, refused := each[i].(string); refused {
+			c.answer(nil, replyError(text))
+		} else {
+			c.answer(each[i], nil)
+		}
 	}
 }
 

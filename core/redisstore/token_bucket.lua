@@ -16,8 +16,9 @@
 --
 --     granted = min(wanted, floor((capacity - deficit) / charge)) over all buckets
 --
--- Of buckets that decide each for itself, one that cannot has an error in its
--- place, and is not changed.
+-- Of buckets that decide each for itself, one that cannot has the text of the error
+-- in its place, and is not changed. An error in a list would not do: go-redis stops
+-- reading there, and takes the rest for the reply to the next command.
 --
 -- All numbers are whole and below 2^53, so exact. They are written by
 -- string.format, because Lua's own conversion keeps 14 digits; '%d' is the
@@ -41,7 +42,7 @@ if n == 1 or #argv == 3 * n then
     local key, capacity, charge, wanted = KEYS[i], argv[2 * i - 1] + 0, argv[2 * i], (argv[2 * n + i] or 1) + 0
     local full_at = ask('GET', key) or 0
     if found and not tonumber(full_at) then
-      found[i] = full_at.err and full_at or redis.error_reply('WRONGTYPE the bucket holds no number')
+      found[i] = full_at.err or 'WRONGTYPE the bucket holds no number'
     else
       local deficit, after = full_at - now, nil
       if deficit < 0 then
@@ -63,7 +64,7 @@ if n == 1 or #argv == 3 * n then
         saved = ask('SET', key, format('%d', now + after), 'PXAT', format('%d', (up - up % 1000) / 1000))
       end
       if not found then return deficit end
-      found[i] = saved and saved.err and saved or deficit
+      found[i] = saved and saved.err or deficit
     end
   end
   return found

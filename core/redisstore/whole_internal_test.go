@@ -269,3 +269,32 @@ func TestABucketThatCannotBeDecidedFailsNoOther(t *testing.T) {
 		})
 	}
 }
+
+// A bucket that is empty is denied also while Redis is out of memory: nothing is
+// written for that.
+func TestABucketThatCannotBeWrittenFailsNoOther(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	_, l := storeAt(t, srv.Addr())
+	all := func(key string) *call {
+		c := newCall(take, oneOf(key, 4))
+		c.callers = 1
+		return c
+	}
+	l.exchange(t.Context(), []*call{all("empty")})
+	srv.Do("CONFIG", "SET", "maxmemory", "1")
+	l.whole.Store(yes)
+	for range 5 {
+		empty, fresh, other := all("empty"), all("fresh"), all("other")
+		l.exchange(t.Context(), []*call{fresh, empty, other})
+		if empty.err != nil || empty.granted != 0 {
+			t.Errorf("the empty bucket: %d granted, %v; want a denial", empty.granted, empty.err)
+		}
+		if !redis.IsOOMError(fresh.err) || !isFailure(fresh.err) || !redis.IsOOMError(other.err) {
+			t.Errorf("the fresh buckets: %v, %v; want OOM", fresh.err, other.err)
+		}
+	}
+	if n := l.node.(*redis.Client).PoolStats().Misses; n > 1 {
+		t.Errorf("%d connections were made: replies were not read to their end", n)
+	}
+}
