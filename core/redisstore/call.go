@@ -120,16 +120,16 @@ func (c *call) answer(reply any, err error) {
 	if err != nil || c.op == reset {
 		return
 	}
-	switch reply := reply.(type) {
-	case int64:
-		c.found = append(c.one.found[:0], reply)
-	case []any:
-		for _, deficit := range reply {
-			d, _ := deficit.(int64)
-			c.found = append(c.found, d)
-		}
+	each, ok := reply.([]any)
+	if len(c.buckets) == 1 {
+		each, ok = []any{reply}, true
 	}
-	if !c.plausible() {
+	c.found = c.one.found[:0]
+	for _, deficit := range each {
+		d, isNumber := deficit.(int64)
+		c.found, ok = append(c.found, d), ok && isNumber
+	}
+	if !ok || !c.plausible() {
 		c.err = fmt.Errorf("redisstore: the script returned %v, no deficits of %d buckets: is this a 64-bit Redis?", reply, len(c.buckets))
 		return
 	}

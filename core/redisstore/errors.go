@@ -150,11 +150,13 @@ func isBroken(err error) bool {
 // isNoScript reports whether Redis does not know the script's hash.
 func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
 
-// isRefusedTogether reports whether a command may be refused for the company of
-// its keys. Nothing was done then.
-func isRefusedTogether(err error) bool {
-	return redis.HasErrorPrefix(err, "CROSSSLOT") || redis.HasErrorPrefix(err, "NOPERM")
-}
+// isCrossSlot reports whether a command was refused because its keys are in
+// several slots.
+func isCrossSlot(err error) bool { return redis.HasErrorPrefix(err, "CROSSSLOT") }
+
+// isNoPermission reports whether a command was refused because the user may not
+// run it on one of its keys.
+func isNoPermission(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
 // isRedirect reports whether a node of Redis Cluster says to ask another one.
 func isRedirect(err error) bool {

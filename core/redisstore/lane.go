@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -50,7 +49,7 @@ type lane struct {
 	redirect conn   // follows redirections; nil where there are none
 	failing  func() // called when the node fails; may be nil
 	breaker  *breaker
-	whole    atomic.Int32 // unknown, asking, yes or no
+	whole    whole
 
 	mu        sync.Mutex
 	queue     *queue        // popular in it needs no lock
@@ -70,7 +69,7 @@ func newLane(s settings, node, redirect conn, failing func()) *lane {
 		queue:    newQueue(s.batch),
 	}
 	if redirect != nil {
-		l.whole.Store(no)
+		l.whole.asked.Store(never)
 	}
 	return l
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -19,25 +20,28 @@ type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// together makes as few commands of calls as can be.
+// together makes as few commands of calls as can be, without changing their order.
 func together(calls []*call) []run {
-	if len(calls) < 2 {
-		return apart(calls)
-	}
 	var runs []run
-	var shared run
+	start := 0
 	for i, c := range calls {
-		if c.op == reset || len(c.buckets) > 1 {
-			runs = append(runs, calls[i:i+1])
-		} else {
-			shared = append(shared, c)
+		if c.fits() {
+			continue
 		}
+		if start < i {
+			runs = append(runs, calls[start:i])
+		}
+		runs = append(runs, calls[i:i+1])
+		start = i + 1
 	}
-	if len(shared) > 0 {
-		runs = append(runs, shared)
+	if start < len(calls) {
+		runs = append(runs, calls[start:])
 	}
 	return runs
 }
+
+// fits reports whether c can be one of several in a run.
+func (c *call) fits() bool { return c.op != reset && len(c.buckets) == 1 }
 
 // apart makes each call a command of its own.
 func apart(calls []*call) []run {
@@ -117,13 +121,26 @@ func (l *lane) exchange(ctx context.Context, calls []*call) {
 	}
 	l.roundTrip(ctx, l.node, "evalsha", divide(calls))
 	l.roundTrip(ctx, l.node, "eval", divide(filter(calls, met(isNoScript))))
-	if refused := filter(calls, met(isRefusedTogether)); whole && len(refused) > 0 {
-		l.whole.Store(no)
-		l.roundTrip(ctx, l.node, "eval", apart(refused))
+	if whole {
+		l.roundTrip(ctx, l.node, "eval", apart(l.refusedTogether(calls)))
 	}
 	if l.redirect != nil {
 		l.roundTrip(ctx, l.redirect, "eval", apart(filter(calls, met(isRedirect))))
 	}
+}
+
+// refusedTogether returns the calls that may have been refused for the company of
+// others, and has calls go out apart from now on.
+func (l *lane) refusedTogether(calls []*call) []*call {
+	crossed := filter(calls, met(isCrossSlot))
+	denied := filter(calls, func(c *call) bool { return c.fits() && met(isNoPermission)(c) })
+	switch {
+	case len(crossed) > 0:
+		l.believe(false, never)
+	case len(denied) > 0:
+		l.believe(false, time.Now().UnixNano())
+	}
+	return append(crossed, denied...)
 }
 
 func filter(calls []*call, matches func(*call) bool) []*call {

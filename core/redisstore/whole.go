@@ -4,25 +4,44 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	ratelimit "github.com/atomicbucket/ratelimit/core"
 )
 
-// What is known of whether a node is whole: whether one run of the script reaches
-// all buckets that its calls go to. Redis is. A proxy in front of several servers
-// is not: it hands a run on by its first key, to a server that has not seen the
-// other buckets. So a lane does not believe it before it has been shown.
+// whole is what a lane believes of its node: whether one run of the script reaches
+// all buckets that its calls go to. Redis is whole. A proxy in front of several
+// servers is not: it hands a run on by its first key, to a server that has not seen
+// the other buckets. So nothing is believed before it has been shown.
+type whole struct {
+	shown atomic.Bool
+	asked atomic.Int64 // Unix nanoseconds
+}
+
 const (
-	unknown int32 = iota
-	asking
-	yes
-	no // always so with Redis Cluster, where a run must keep to one slot
+	// askAgain is how long a lane believes what it was shown.
+	askAgain = 10 * time.Second
+	// never is when a lane asks that has been shown the contrary, or is one of Redis
+	// Cluster, where a run must keep to one slot.
+	never = math.MaxInt64
 )
 
+// isWhole reports whether calls on different buckets may be decided in one run. If
+// that has to be found out first, nobody waits for it.
+func (l *lane) isWhole() bool {
+	now, asked := time.Now().UnixNano(), l.whole.asked.Load()
+	if now-asked >= int64(askAgain) && asked != never && l.whole.asked.CompareAndSwap(asked, now) {
+		go l.findOut()
+	}
+	return l.whole.shown.Load()
+}
+
 // strangers is how many buckets are asked for. A proxy in front of two servers
-// keeps so many in one place once in 32,768 times.
-const strangers = 16
+// keeps so many in one place once in two thousand million times.
+const strangers = 32
 
 // newStrangers returns buckets that nobody else has: limiters have names. What
 // they are charged outlasts the round trips.
@@ -34,18 +53,9 @@ func newStrangers() (each [strangers][]ratelimit.Bucket) {
 	return each
 }
 
-// isWhole reports whether calls on different buckets may be decided in one run.
-// The first to ask has it found out, which holds up nobody.
-func (l *lane) isWhole() bool {
-	if l.whole.CompareAndSwap(unknown, asking) {
-		go func() { l.whole.Store(l.findOut()) }()
-	}
-	return l.whole.Load() == yes
-}
-
 // findOut charges some buckets in a run each, and asks for all of them in one,
 // which gives their charges back: what is full again is deleted.
-func (l *lane) findOut() int32 {
+func (l *lane) findOut() {
 	ctx, cancel := context.WithTimeout(context.Background(), max(dialTimeout, l.budget))
 	defer cancel()
 	takes, refunds := make([]*call, strangers), make([]*call, strangers)
@@ -60,22 +70,26 @@ func (l *lane) findOut() int32 {
 		return nil
 	})
 	if err != nil {
-		return no // the client cannot be trusted with it
+		return
 	}
-	for _, c := range slices.Concat(takes, refunds) {
-		switch {
-		case isFailure(c.err):
-			return unknown
-		case c.err != nil:
-			return no
-		}
+	crossed := filter(refunds, met(isCrossSlot))
+	missing := filter(refunds, func(c *call) bool { return c.err == nil && c.found[0] == 0 })
+	failed := filter(slices.Concat(takes, refunds), func(c *call) bool { return c.err != nil })
+	switch {
+	case len(crossed) > 0, len(missing) > 0 && missing[0] != refunds[0]: // the run went where the first is kept
+		l.believe(false, never)
+	case len(missing) == 0 && len(failed) == 0:
+		l.believe(true, time.Now().UnixNano())
 	}
-	switch missing := filter(refunds, func(c *call) bool { return c.found[0] == 0 }); {
-	case len(missing) == 0:
-		return yes
-	case missing[0] == refunds[0]: // the run went where the first one is kept: it was deleted
-		return unknown
-	default:
-		return no
+}
+
+// believe is what was shown of the node, and when. If that is never, nothing else
+// is believed afterwards.
+func (l *lane) believe(shown bool, asked int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.whole.asked.Load() != never {
+		l.whole.shown.Store(shown)
+		l.whole.asked.Store(asked)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	ratelimit "github.com/atomicbucket/ratelimit/core"
 	"github.com/atomicbucket/ratelimit/core/redistest"
 )
 
@@ -140,11 +142,12 @@ func overAdmitted(t *testing.T, store *Store, round string) (n int) {
 	return n
 }
 
-// findOut has l find out whether its node is whole.
-func findOut(t *testing.T, l *lane, want int32) {
+// findsOut has l find out whether its node is whole.
+func findsOut(t *testing.T, l *lane) (shown bool, forEver bool) {
 	t.Helper()
-	l.isWhole()
-	until(t, "the lane to know its node", func() bool { return l.whole.Load() == want })
+	l.whole.asked.CompareAndSwap(0, 1) // nobody else asks
+	l.findOut()
+	return l.isWhole(), l.whole.asked.Load() == never
 }
 
 func TestRunsAreNotSharedThroughAProxyThatSplitsKeys(t *testing.T) {
@@ -156,12 +159,14 @@ func TestRunsAreNotSharedThroughAProxyThatSplitsKeys(t *testing.T) {
 			t.Errorf("%d buckets are in two places", n)
 		}
 	}
-	findOut(t, l, no)
+	if shown, forEver := findsOut(t, l); shown || !forEver {
+		t.Errorf("the lane believes that its node is whole: %v, for ever: %v", shown, forEver)
+	}
 	if len(a.Keys()) == 0 || len(b.Keys()) == 0 {
 		t.Error("the proxy splits nothing")
 	}
 	// Or else they would be.
-	l.whole.Store(yes)
+	l.whole.shown.Store(true)
 	n := 0
 	for round := range 20 {
 		n += overAdmitted(t, store, fmt.Sprint("believing round ", round, " "))
@@ -175,7 +180,9 @@ func TestRunsAreSharedOnRedisAndNothingIsLeftOfFindingOut(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	store, l := storeAt(t, srv.Addr())
-	findOut(t, l, yes)
+	if shown, _ := findsOut(t, l); !shown {
+		t.Error("the lane does not believe that its node is whole")
+	}
 	until(t, "its buckets to be gone", func() bool { return fmt.Sprint(srv.Do("DBSIZE")) == "0" })
 	var calls []*call
 	for i := range 50 {
@@ -209,12 +216,13 @@ func TestRunsAreNotSharedWhereThatIsRefused(t *testing.T) {
 				}
 				return behind.Addr(), ""
 			}))
-			l.whole.Store(yes) // as it was when it was found out
-			if n := overAdmitted(t, store, "first "); n > 0 || l.whole.Load() != no {
-				t.Errorf("%d buckets have admitted too much, the lane knows %d", n, l.whole.Load())
+			l.believe(true, time.Now().UnixNano()) // as it was when it was found out
+			if n := overAdmitted(t, store, "first "); n > 0 || l.isWhole() {
+				t.Errorf("%d buckets have admitted too much, runs are still shared: %v", n, l.isWhole())
 			}
-			l.whole.Store(unknown)
-			findOut(t, l, no)
+			if shown, forEver := findsOut(t, l); shown || forEver != (refusal[0] == 'C') {
+				t.Errorf("the lane believes that its node is whole: %v, for ever: %v", shown, forEver)
+			}
 		})
 	}
 }
@@ -224,10 +232,16 @@ func TestANodeOutOfReachIsAskedAgain(t *testing.T) {
 	srv := miniredis.RunT(t)
 	_, l := storeAt(t, srv.Addr())
 	srv.Close()
-	findOut(t, l, unknown)
+	if shown, forEver := findsOut(t, l); shown || forEver {
+		t.Errorf("the lane believes that its node is whole: %v, for ever: %v", shown, forEver)
+	}
 	if err := srv.Restart(); err != nil {
 		t.Fatal(err)
 	}
+	if l.isWhole() {
+		t.Error("it is asked again without a pause")
+	}
+	l.whole.asked.Add(-int64(askAgain))
 	until(t, "the lane to know its node", func() bool { return l.isWhole() })
 }
 
@@ -254,7 +268,7 @@ func TestABucketThatCannotBeDecidedFailsNoOther(t *testing.T) {
 				c.callers = 1
 				calls = append(calls, c)
 			}
-			l.whole.Store(yes)
+			l.believe(true, time.Now().UnixNano())
 			l.exchange(t.Context(), calls)
 			for _, c := range calls {
 				advice, refused := misconfiguration(c.err)
@@ -283,7 +297,7 @@ func TestABucketThatCannotBeWrittenFailsNoOther(t *testing.T) {
 	}
 	l.exchange(t.Context(), []*call{all("empty")})
 	srv.Do("CONFIG", "SET", "maxmemory", "1")
-	l.whole.Store(yes)
+	l.believe(true, time.Now().UnixNano())
 	for range 5 {
 		empty, fresh, other := all("empty"), all("fresh"), all("other")
 		l.exchange(t.Context(), []*call{fresh, empty, other})
@@ -296,5 +310,74 @@ func TestABucketThatCannotBeWrittenFailsNoOther(t *testing.T) {
 	}
 	if n := l.node.(*redis.Client).PoolStats().Misses; n > 1 {
 		t.Errorf("%d connections were made: replies were not read to their end", n)
+	}
+}
+
+func TestANodeThatIsSplitLaterIsFoundOut(t *testing.T) {
+	t.Parallel()
+	a, b := miniredis.RunT(t), miniredis.RunT(t)
+	var two atomic.Bool
+	both := split(a.Addr(), b.Addr())
+	_, l := storeAt(t, proxy(t, func(keys []string) (string, string) {
+		if !two.Load() {
+			return a.Addr(), ""
+		}
+		return both(keys)
+	}))
+	if shown, _ := findsOut(t, l); !shown {
+		t.Error("the lane does not believe that its node is whole")
+	}
+	two.Store(true)
+	l.whole.asked.Add(-int64(askAgain))
+	until(t, "the lane to know its node", func() bool { return !l.isWhole() })
+}
+
+// The Redis user needs +del for Reset alone.
+func TestAResetThatIsRefusedKeepsNoCallsApart(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	srv.Do("ACL", "SETUSER", "limiter", "on", ">password", "resetchannels", "~rl1:*", "+eval", "+evalsha", "+get", "+set", "+time", "+ping")
+	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr(), Username: "limiter", Password: "password"})
+	t.Cleanup(func() { _ = rdb.Close() })
+	l := newLane(settings{budget: 30 * time.Second, batch: true}, rdb, nil, nil)
+	if shown, _ := findsOut(t, l); !shown {
+		t.Error("the lane does not believe that its node is whole")
+	}
+	calls := []*call{newCall(reset, oneOf("a", 1)), newCall(take, oneOf("b", 1)), newCall(take, oneOf("c", 1))}
+	l.exchange(t.Context(), calls)
+	if calls[0].err == nil || calls[1].err != nil || calls[2].err != nil || !l.isWhole() {
+		t.Errorf("reset: %v, takes: %v and %v, runs are shared: %v", calls[0].err, calls[1].err, calls[2].err, l.isWhole())
+	}
+}
+
+func TestCallsKeepTheirOrderInSharedRuns(t *testing.T) {
+	t.Parallel()
+	one := func(op operation) *call { return newCall(op, oneOf("k", 1)) }
+	several := newCall(take, append(oneOf("k", 1), ratelimit.Bucket{Name: "test", Key: "k", Capacity: 5e9, Charge: 1e9}))
+	calls := []*call{one(take), one(refund), several, one(peek), one(take), one(reset), one(reset), one(take)}
+	var sizes []int
+	var all []*call
+	for _, r := range together(calls) {
+		sizes = append(sizes, len(r))
+		all = append(all, r...)
+	}
+	if !slices.Equal(all, calls) || !slices.Equal(sizes, []int{2, 1, 2, 1, 1, 1}) {
+		t.Errorf("8 calls make runs of %v", sizes)
+	}
+}
+
+func TestAReplyThatIsNoDeficitIsAnError(t *testing.T) {
+	t.Parallel()
+	pair := append(oneOf("a", 1), oneOf("b", 1)...)
+	for _, reply := range []any{nil, "1", 1.5, int64(-1), int64(4e9 + 1), []any{}, []any{int64(1)}, []any{nil, nil}, []any{"1", nil}, []any{[]any{int64(1)}, int64(-1)}} {
+		calls := []*call{newCall(take, pair), newCall(take, oneOf("a", 1)), newCall(take, oneOf("a", 1)), newCall(take, oneOf("b", 1))}
+		calls[0].answer(reply, nil)
+		calls[1].answer(reply, nil)
+		run(calls[2:]).answer(reply, nil)
+		for i, c := range calls {
+			if c.err == nil {
+				t.Errorf("call %d takes %#v for deficits %v", i, reply, c.found)
+			}
+		}
 	}
 }
