@@ -20,12 +20,13 @@ type load struct {
 	key     func(caller, request int) string // asked for; nil: one for each caller
 	granted func()                           // called when a call is admitted; may be nil
 
-	requestsEach int // after which a caller stops by itself; 0: never
+	only int64 // how many requests all callers make together; 0: no end
 
 	began    time.Time
 	cancel   context.CancelFunc
 	callersW sync.WaitGroup
 
+	begun    atomic.Int64 // counted if there is an end
 	requests atomic.Int64
 	bySource [5]atomic.Int64
 	longest  atomic.Int64
@@ -60,7 +61,7 @@ func (l *load) stop() {
 func (l *load) call(ctx context.Context, caller int) {
 	var open []time.Duration
 	admitted := make(map[string]int)
-	for i := 0; ctx.Err() == nil && (l.requestsEach == 0 || i < l.requestsEach); i++ {
+	for i := 0; ctx.Err() == nil && l.another(); i++ {
 		key := l.key(caller, i)
 		start := time.Now()
 		res, err := l.limiter.Allow(context.Background(), key)
@@ -73,7 +74,7 @@ func (l *load) call(ctx context.Context, caller int) {
 		if res.Allowed && l.granted != nil {
 			l.granted()
 		}
-		if res.Allowed && res.Source == ratelimit.SourceStore && l.requestsEach == 0 {
+		if res.Allowed && res.Source == ratelimit.SourceStore && l.only == 0 {
 			admitted[key]++
 		}
 		if l.pace > 0 {
@@ -87,6 +88,9 @@ func (l *load) call(ctx context.Context, caller int) {
 		l.admitted[key] += n
 	}
 }
+
+// another reports whether there is one more request to make.
+func (l *load) another() bool { return l.only == 0 || l.begun.Add(1) <= l.only }
 
 func (l *load) count(res ratelimit.Result, err error, took time.Duration) {
 	l.requests.Add(1)

@@ -130,14 +130,13 @@ func heap() int64 {
 }
 
 func TestAMillionKeysDoNotFillTheMemory(t *testing.T) {
-	perCaller := keys / callers
 	random := func(int, int) string { return fmt.Sprintf("user %016x", rand.Uint64()) }
 	one := ratelimit.PerHour(1) // whose bucket is empty after a call, and known to be
 	t.Run("shortcut", func(t *testing.T) {
 		s := begin(t, fmt.Sprint(keys, " keys, shortcut"))
 		srv := redistest.Start(t)
 		before := heap()
-		l := s.under(&load{limiter: s.limiter(s.client(redisstore.Options(), srv.Addr()), one), callers: callers, key: random, requestsEach: perCaller})
+		l := s.under(&load{limiter: s.limiter(s.client(redisstore.Options(), srv.Addr()), one), callers: callers, key: random, only: keys})
 		s.bounded(l, keys, before, 64<<20)
 	})
 	t.Run("local", func(t *testing.T) {
@@ -147,7 +146,7 @@ func TestAMillionKeysDoNotFillTheMemory(t *testing.T) {
 		srv.Pause()
 		l := s.under(&load{
 			limiter: s.limiter(s.client(redisstore.Options(), srv.Addr()), one, ratelimit.FailLocal(memstore.New(), 1)),
-			callers: callers, key: random, requestsEach: perCaller,
+			callers: callers, key: random, only: keys,
 		})
 		s.bounded(l, keys, before, 64<<20)
 	})
