@@ -53,8 +53,9 @@ func (c *conn) count(p []byte) {
 	end := len(c.tail) - len(names[0]) + 1
 	for _, name := range names {
 		c.conns.sent.Add(int64(bytes.Count(c.tail, name)))
-		if i := bytes.LastIndex(c.tail, name); i >= 0 {
-			end = max(end, i+len(name))
+		from := max(end-len(name), 0) // what ends before is cut off anyway
+		if i := bytes.LastIndex(c.tail[from:], name); i >= 0 {
+			end = max(end, from+i+len(name))
 		}
 	}
 	c.tail = append(c.tail[:0], c.tail[max(end, 0):]...)
