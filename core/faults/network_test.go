@@ -66,7 +66,7 @@ func TestDecisionsEndInTimeWhenRepliesAreLate(t *testing.T) {
 		srv := redistest.Start(s)
 		p := s.proxy(srv.Addr())
 		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers, pace: pace})
-		s.outage(l, func() { p.infect("late", "latency", "downstream", attributes{"latency": 200}) }, p.heal, time.Second)
+		s.outage(l, func() { p.infect("late", "delayed", "downstream", attributes{"by": 200}) }, p.heal, time.Second)
 		s.settled()
 		s.executions(true, srv)
 	})
@@ -143,7 +143,7 @@ func TestThroughputFollowsFromTheDistanceAndTheNumberOfCallers(t *testing.T) {
 	eachClient(t, "10 ms away, budget 1 s", func(s *scenario, opts *redis.Options) {
 		srv := redistest.Start(s)
 		p := s.proxy(srv.Addr())
-		p.infect("far", "latency", "downstream", attributes{"latency": distance.Milliseconds()})
+		p.infect("far", "delayed", "downstream", attributes{"by": distance.Milliseconds()})
 		s.budget = time.Second // this is about throughput
 		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers})
 		s.more(l, ratelimit.SourceStore, 2*callers) // connections are there
@@ -168,7 +168,7 @@ func TestItDoesNotFlapWhenRedisIsFarAway(t *testing.T) {
 	eachClient(t, "150 ms away, budget 250 ms", func(s *scenario, opts *redis.Options) {
 		srv := redistest.Start(s)
 		p := s.proxy(srv.Addr())
-		p.infect("far", "latency", "downstream", attributes{"latency": 150})
+		p.infect("far", "delayed", "downstream", attributes{"by": 150})
 		s.budget = 250 * time.Millisecond
 		if opts.ReadTimeout > 0 { // redisstore.Options are for the default budget
 			opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = s.budget, s.budget, s.budget

@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/stream"
 	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
 )
@@ -22,6 +24,7 @@ type proxy struct {
 var register = sync.OnceFunc(func() {
 	toxics.Register("lose_one_in", new(loseOneIn))
 	toxics.Register("half_open", new(halfOpen))
+	toxics.Register("delayed", new(delayed))
 })
 
 // proxy starts a proxy to upstream.
@@ -66,11 +69,19 @@ func (l *loseOneIn) Pipe(stub *toxics.ToxicStub) {
 			return
 		case data := <-stub.Input:
 			if data == nil || rand.IntN(l.N) == 0 {
-				stub.Close()
+				end(stub)
 				return
 			}
 			stub.Output <- data
 		}
+	}
+}
+
+// end ends a connection, and takes what still comes on it: toxiproxy waits for
+// that to be taken.
+func end(stub *toxics.ToxicStub) {
+	stub.Close()
+	for range stub.Input {
 	}
 }
 
@@ -96,5 +107,48 @@ func (halfOpen) Pipe(stub *toxics.ToxicStub) {
 				stub.Output <- data
 			}
 		}
+	}
+}
+
+// delayed hands on each piece of data so many milliseconds after it came.
+// Toxiproxy's own waits for ever when the receiving end has left meanwhile, as
+// clients do whose budget has ended.
+type delayed struct {
+	By int64 `json:"by"`
+}
+
+func (*delayed) GetBufferSize() int { return 1024 }
+
+func (d *delayed) Pipe(stub *toxics.ToxicStub) {
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case data := <-stub.Input:
+			if data == nil {
+				stub.Close()
+				return
+			}
+			interrupted := d.await(data, stub.Interrupt)
+			if stub.WriteOutput(data, 2*time.Second) != nil {
+				end(stub)
+				return
+			}
+			if interrupted {
+				return
+			}
+		}
+	}
+}
+
+// await waits until it is time for data, or an interruption.
+func (d *delayed) await(data *stream.StreamChunk, interrupt <-chan struct{}) (interrupted bool) {
+	timer := time.NewTimer(time.Until(data.Timestamp.Add(time.Duration(d.By) * time.Millisecond)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return false
+	case <-interrupt:
+		return true
 	}
 }
