@@ -91,14 +91,15 @@ func TestHalfOpenConnectionsAreReplaced(t *testing.T) {
 	eachClient(t, "half-open connections", func(s *scenario, opts *redis.Options) {
 		srv := redistest.Start(s)
 		p := s.proxy(srv.Addr())
-		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers, pace: pace})
-		s.more(l, ratelimit.SourceStore, 500)
-		forgetting.Store(true)
 		p.infect("there", "half_open", "upstream", nil)
 		p.infect("back", "half_open", "downstream", nil)
-		time.Sleep(time.Millisecond) // the toxics of existing links look at forgetting when they start
-		forgetting.Store(false)
-		s.recovered(l, 10*time.Second) // each trial finds out about a connection
+		l := s.under(&load{limiter: s.limiter(s.client(opts, p.Listen), plenty), callers: callers, pace: pace})
+		s.more(l, ratelimit.SourceStore, 500)
+		for l.requests.Load() < 10_000 {
+			forgotten.Add(1)
+			s.more(l, ratelimit.SourcePolicy, 1)
+			s.recovered(l, 10*time.Second) // each trial finds out about a connection
+		}
 		s.settled()
 		s.executions(false, srv)
 	})

@@ -85,15 +85,15 @@ func end(stub *toxics.ToxicStub) {
 	}
 }
 
-// halfOpen swallows what comes on connections that were there before it, as when
-// a firewall has forgotten them: neither end hears anything, nor of an end.
+// halfOpen swallows what comes on connections that were there when all were
+// forgotten, as when a firewall has: neither end hears anything, nor of an end.
 type halfOpen struct{}
 
-// forgetting is true while halfOpen is added to the connections there are.
-var forgetting atomic.Bool
+// forgotten is how often all connections were forgotten.
+var forgotten atomic.Int64
 
 func (halfOpen) Pipe(stub *toxics.ToxicStub) {
-	forgotten := forgetting.Load()
+	before := forgotten.Load()
 	for {
 		select {
 		case <-stub.Interrupt:
@@ -103,7 +103,7 @@ func (halfOpen) Pipe(stub *toxics.ToxicStub) {
 				stub.Close()
 				return
 			}
-			if !forgotten {
+			if forgotten.Load() == before {
 				stub.Output <- data
 			}
 		}
