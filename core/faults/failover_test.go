@@ -123,12 +123,12 @@ func TestDecisionsContinueWhileASlotMoves(t *testing.T) {
 				}
 				m := cluster.Migrate(slot, to)
 				m.Begin()
-				s.requested(l, 200)
+				s.requested(l, 600)
 				m.MoveKeys()
-				s.requested(l, 200)
+				s.requested(l, 600)
 				m.MoveKeys() // those made since: Finish forgets them otherwise
 				m.Finish()
-				s.more(l, ratelimit.SourceStore, 200)
+				s.more(l, ratelimit.SourceStore, 600)
 			}
 			s.settled()
 			s.executions(false, cluster.Nodes...) // a call that is redirected is sent twice

@@ -50,11 +50,11 @@ func TestInstancesAdmitTogetherAtMostTheLimitWhileRedisIsGone(t *testing.T) {
 	var g grants
 	var down, up int // how many grants there were when Redis was lost, and when it was back
 	var loads []*load
-	for range instances {
+	for i := range instances {
 		rdb := s.client(redisstore.Options(), srv.Addr())
 		limiter := s.limiter(rdb, limit, ratelimit.FailLocal(memstore.New(), 1.0/instances))
 		loads = append(loads, s.under(&load{
-			limiter: limiter, callers: 4, pace: 2 * time.Millisecond,
+			limiter: limiter, callers: callers*(i+1)/instances - callers*i/instances, pace: pace,
 			key:     func(int, int) string { return "shared" },
 			granted: func() { g.add(time.Now()) },
 		}))

@@ -23,6 +23,8 @@ const (
 	// stall that was seen.
 	promised = 20 * time.Millisecond
 	noise    = 250 * time.Millisecond
+	// enough requests to see one that takes longer than others.
+	enough = 10_000
 	// patience is how long a condition may take before the test fails.
 	patience = 60 * time.Second
 )
@@ -36,6 +38,7 @@ type scenario struct {
 	row    row
 	conns  conns
 	budget time.Duration
+	enough int64 // how many requests it makes at least
 	logged logbook
 	loads  []*load
 	stall  func() time.Duration
@@ -44,7 +47,7 @@ type scenario struct {
 // begin begins a scenario. At its end the table gets a line.
 func begin(t *testing.T, fault string) *scenario {
 	t.Helper()
-	s := &scenario{T: t, budget: budget, row: row{fault: fault, open: -1, over: -1, ran: -1, sent: -1, recovery: -1, conns: -1}}
+	s := &scenario{T: t, budget: budget, enough: enough, row: row{fault: fault, open: -1, over: -1, ran: -1, sent: -1, recovery: -1, conns: -1}}
 	before := runtime.NumGoroutine()
 	stop := s.watch()
 	t.Cleanup(func() { // the first to be registered runs last, when the client is closed
@@ -119,10 +122,10 @@ func (s *scenario) under(l *load) *load {
 // settled stops the loads, adds them up and checks what every scenario promises.
 func (s *scenario) settled() {
 	s.Helper()
+	s.await("enough requests", func() bool { return s.total() >= s.enough })
 	var open []time.Duration
 	for _, l := range s.loads {
 		l.stop()
-		s.row.requests += l.requests.Load()
 		s.row.longest = max(s.row.longest, time.Duration(l.longest.Load()))
 		for source := range l.bySource {
 			s.row.bySource[source] += l.bySource[source].Load()
@@ -132,6 +135,7 @@ func (s *scenario) settled() {
 			s.Errorf("%d of %d calls got an error, although the limiter does not fail closed", n, l.requests.Load())
 		}
 	}
+	s.row.requests = s.total()
 	s.row.open = median(open)
 	s.row.conns = s.conns.most.Load()
 	s.Cleanup(func() {
@@ -148,6 +152,14 @@ func (s *scenario) settled() {
 	if s.row.open > 5*time.Millisecond {
 		s.Errorf("median decision took %v while the breaker was open", s.row.open)
 	}
+}
+
+// total is how many requests all loads have made.
+func (s *scenario) total() (n int64) {
+	for _, l := range s.loads {
+		n += l.requests.Load()
+	}
+	return n
 }
 
 // executions compares what the servers have run with what the client has sent.
@@ -206,7 +218,7 @@ func (s *scenario) outage(l *load, lose, mend func(), within time.Duration) {
 		res, err := l.limiter.Allow(context.Background(), "is it open")
 		return err == nil && refused(res.Cause)
 	})
-	s.more(l, ratelimit.SourcePolicy, 9_000)
+	s.more(l, ratelimit.SourcePolicy, s.enough)
 	mend()
 	s.recovered(l, within)
 }
