@@ -2,6 +2,6 @@
 
 package faults
 
-// keys are as many as the race detector leaves time for: several times what the
-// shortcut and the local store hold.
-const keys = 250_000
+// keys are as many as the race detector leaves time for: twice what the local
+// store holds, and three times what the shortcut does.
+const keys = 200_000
