@@ -3,7 +3,9 @@
 //
 //	make faults
 //
-// runs them and prints a table, a line for each scenario. Its columns:
+// runs them and prints a table, a line for each scenario with a client of each of
+// the settings: go-redis' own, those of redisstore, and these on a store without
+// shortcut and batch. Its columns:
 //
 //   - requests: how many decisions the callers asked for.
 //   - longest: the longest time that a decision took. The promise is the budget

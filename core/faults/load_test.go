@@ -29,6 +29,7 @@ type load struct {
 	begun    atomic.Int64 // counted if there is an end
 	requests atomic.Int64
 	bySource [5]atomic.Int64
+	denied   atomic.Int64
 	longest  atomic.Int64
 	unpolicy atomic.Int64 // errors, which a limiter that fails open has none of
 
@@ -98,6 +99,9 @@ func (l *load) count(res ratelimit.Result, err error, took time.Duration) {
 	raise(&l.longest, int64(took))
 	if err != nil {
 		l.unpolicy.Add(1)
+	}
+	if !res.Allowed {
+		l.denied.Add(1)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,10 +82,20 @@ func (s *scenario) watch() (stop func()) {
 	return func() { cancel(); watcher.Wait() }
 }
 
-// settings are those that clients are tested with: go-redis' own, and ours.
+// settings are those that every client is tested with: go-redis' own, and ours,
+// which is tested without shortcut and batch too.
 var settings = map[string]func() *redis.Options{
-	"default client":     func() *redis.Options { return &redis.Options{} },
-	"redisstore.Options": redisstore.Options,
+	"default client":            func() *redis.Options { return &redis.Options{} },
+	"redisstore.Options":        redisstore.Options,
+	"redisstore.Options" + bare: redisstore.Options,
+}
+
+// bare ends the names of scenarios whose stores have neither shortcut nor batch.
+const bare = ", no shortcut, no batch"
+
+// isBare reports whether the scenario's stores have neither shortcut nor batch.
+func (s *scenario) isBare() bool {
+	return strings.HasSuffix(s.Name(), strings.ReplaceAll(bare, " ", "_"))
 }
 
 // client makes a client whose connections are counted.
@@ -99,7 +110,11 @@ func (s *scenario) client(opts *redis.Options, addr string) *redis.Client {
 // limiter makes a limiter on a store of its own.
 func (s *scenario) limiter(rdb redis.UniversalClient, limit ratelimit.Limit, opts ...ratelimit.Option) *ratelimit.Limiter {
 	s.Helper()
-	store, err := redisstore.New(rdb, redisstore.WithBudget(s.budget))
+	settings := []redisstore.Option{redisstore.WithBudget(s.budget)}
+	if s.isBare() {
+		settings = append(settings, redisstore.WithoutShortcut(), redisstore.WithoutBatch())
+	}
+	store, err := redisstore.New(rdb, settings...)
 	if err != nil {
 		s.Fatal(err)
 	}
