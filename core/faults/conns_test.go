@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// conns dials a client's connections. It counts those that are open, and the
-// calls of the script that go out on them.
+// conns dials a client's connections. It counts those that were made, those that
+// are open, and the calls of the script that go out on them.
 type conns struct {
-	open, most, sent atomic.Int64
+	made, open, most, sent atomic.Int64
 }
 
 func (c *conns) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -21,6 +21,7 @@ func (c *conns) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
+	c.made.Add(1)
 	raise(&c.most, c.open.Add(1))
 	return &conn{Conn: inner, conns: c}, nil
 }

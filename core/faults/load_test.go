@@ -29,6 +29,7 @@ type load struct {
 	begun    atomic.Int64 // counted if there is an end
 	requests atomic.Int64
 	bySource [5]atomic.Int64
+	refused  atomic.Int64 // because the breaker was open
 	denied   atomic.Int64
 	longest  atomic.Int64
 	unpolicy atomic.Int64 // errors, which a limiter that fails open has none of
@@ -102,6 +103,9 @@ func (l *load) count(res ratelimit.Result, err error, took time.Duration) {
 	}
 	if !res.Allowed {
 		l.denied.Add(1)
+	}
+	if refused(res.Cause) {
+		l.refused.Add(1)
 	}
 }
 
