@@ -10,8 +10,8 @@
 //   - requests: how many decisions the callers asked for.
 //   - longest: the longest time that a decision took. The promise is the budget
 //     (100 ms unless said otherwise) and 20 ms for the machine.
-//   - stall: for how long the machine stood still at most, which may be in the
-//     longest decision.
+//   - stall: for how long the machine stood still at most, which may be twice in
+//     the longest decision.
 //   - median open: the median time of a decision while the breaker was open.
 //   - store, shortcut, local, policy: decisions by who made them.
 //   - over: admissions of the store beyond what its limits allow, of all keys

@@ -19,11 +19,11 @@ import (
 
 const (
 	budget = 100 * time.Millisecond
-	// promised is what a decision may take beyond its budget, and noise what the
-	// race detector and a machine that is busy with other tests may add, beside the
-	// stall that was seen.
+	// promised is what a decision may take beyond its budget.
 	promised = 20 * time.Millisecond
-	noise    = 250 * time.Millisecond
+	// noise is what the race detector and a machine that is busy with other tests
+	// may add to what takes several decisions.
+	noise = 250 * time.Millisecond
 	// enough requests to see one that takes longer than others.
 	enough = 10_000
 	// patience is how long a condition may take before the test fails.
@@ -161,7 +161,9 @@ func (s *scenario) settled() {
 		}
 	})
 	s.row.stall = s.stall()
-	if s.row.longest > s.budget+promised+noise+s.row.stall {
+	// A decision in time has a timer that is late when the machine stands still, and
+	// a caller who wakes up late.
+	if s.row.longest > s.budget+promised+2*s.row.stall {
 		s.Errorf("longest decision took %v, budget is %v, the machine stood still for %v", s.row.longest, s.budget, s.row.stall)
 	}
 	if s.row.open > 5*time.Millisecond {
@@ -218,7 +220,7 @@ func (s *scenario) recovered(l *load, within time.Duration) {
 	s.Helper()
 	start := time.Now()
 	s.more(l, ratelimit.SourceStore, 1)
-	if s.row.recovery = time.Since(start); s.row.recovery > within+noise {
+	if s.row.recovery = time.Since(start); s.row.recovery > within+noise+s.stall() {
 		s.Errorf("Redis decides again after %v, want within %v", s.row.recovery, within)
 	}
 	s.more(l, ratelimit.SourceStore, 500)
