@@ -53,8 +53,12 @@ func begin(t *testing.T, fault string) *scenario {
 	stop := s.watch()
 	t.Cleanup(func() { // the first to be registered runs last, when the client is closed
 		stop()
-		for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(deadline); {
+		left := func() bool { return runtime.NumGoroutine() > before || s.conns.open.Load() > 0 }
+		for deadline := time.Now().Add(10 * time.Second); left() && time.Now().Before(deadline); {
 			time.Sleep(5 * time.Millisecond)
+		}
+		if n := s.conns.open.Load(); n > 0 {
+			t.Errorf("%d connections are left", n)
 		}
 		if s.row.goroutines = max(runtime.NumGoroutine()-before, 0); s.row.goroutines > 0 {
 			stacks := make([]byte, 1<<20)
