@@ -22,7 +22,7 @@ func keyOf(buckets []ratelimit.Bucket) callKey {
 
 // crowd is how many callers gather behind a call before theirs goes out too. Then
 // those whom the one lets go are at work while the others wait.
-const crowd = 128
+const crowd = 192
 
 // queue holds the calls of a lane that are still to be sent, in the order of
 // arrival. Of calls that could go out as one, one is in the queue or on its way;
