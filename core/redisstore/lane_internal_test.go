@@ -273,6 +273,58 @@ func TestNobodyIsForgottenWhoComesAsAnotherLeaves(t *testing.T) {
 	}
 }
 
+func TestEachGrantIsOnALevelOfItsOwnAndChargedOnce(t *testing.T) {
+	t.Parallel()
+	store, l, open := gated(t, WithoutShortcut())
+	open()
+	const callers, calls, charge = 300, 40, 1000
+	bucketOf := func(key string) []ratelimit.Bucket {
+		return []ratelimit.Bucket{{Name: "test", Key: key, Capacity: 1e15, Charge: charge}}
+	}
+	var mu sync.Mutex
+	levels := make(map[string]map[int64]bool)
+	left := make(map[string]int64)
+	var wg sync.WaitGroup
+	for i := range callers {
+		key := []string{"hot", "hot", "warm"}[i%3] // a crowd, and some more
+		wg.Go(func() {
+			for n := range calls {
+				ctx, leave := t.Context(), func() {}
+				if i%4 == 0 {
+					ctx, leave = context.WithTimeout(ctx, time.Duration(n*100)*time.Microsecond)
+				}
+				buckets := bucketOf(key)
+				decision, err := store.Take(ctx, buckets)
+				leave()
+				mu.Lock()
+				switch level := buckets[0].Deficit; {
+				case err != nil:
+					left[key]++
+				case !decision.Allowed || level == 0 || levels[key][level]:
+					t.Errorf("%s: allowed %v at level %d, as somebody else", key, decision.Allowed, level)
+				case levels[key] == nil:
+					levels[key] = map[int64]bool{level: true}
+				default:
+					levels[key][level] = true
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	until(t, "an idle lane", func() bool { return l.flying() == 0 })
+	for key := range levels {
+		buckets := bucketOf(key)
+		if _, err := store.Peek(t.Context(), buckets); err != nil {
+			t.Fatal(err)
+		}
+		charged, granted := buckets[0].Deficit/charge, int64(len(levels[key]))
+		if charged < granted || charged > granted+left[key] {
+			t.Errorf("%s: %d charges for %d grants and %d who have left", key, charged, granted, left[key])
+		}
+	}
+}
+
 func TestAnIdleLaneHoldsNoGoroutine(t *testing.T) {
 	t.Parallel()
 	store, l, open := gated(t)
